@@ -12,6 +12,47 @@ use crate::fabric::RegisteredMemory;
 ///
 /// The buffer owns its memory: zeros, at a page boundary, all of it resident. Registrations of it are right by ownership, since nobody but
 /// the buffer can unmap the memory, and they end before that.
+///
+/// [`Connection::send_registered`](crate::Connection::send_registered) sends out of it, and
+/// [`Connection::recv_registered`](crate::Connection::recv_registered) receives into it. A call borrows the buffer, so nothing else
+/// writes it meanwhile:
+///
+/// ```compile_fail,E0506
+/// # use core::time::Duration;
+/// # use superpipe::{Connection, RegisteredBuf};
+/// fn send(connection: &mut Connection, buffer: &mut RegisteredBuf) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| connection.send_registered(1, buffer, 0..8, Duration::from_secs(1)));
+///         buffer[0] = 1;
+///     });
+/// }
+/// ```
+///
+/// ```compile_fail,E0502
+/// # use core::time::Duration;
+/// # use superpipe::{Connection, RegisteredBuf};
+/// fn receive(connection: &mut Connection, buffer: &mut RegisteredBuf) {
+///     let first = &buffer[0];
+///     let received = connection.recv_registered(buffer, Duration::from_secs(1));
+///     println!("{first} {received:?}");
+/// }
+/// ```
+///
+/// Nor can it be dropped while a call uses it:
+///
+/// ```compile_fail,E0505
+/// # use core::time::Duration;
+/// # use superpipe::{Connection, RegisteredBuf};
+/// fn send(connection: &mut Connection, buffer: RegisteredBuf) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| connection.send_registered(1, &buffer, 0..8, Duration::from_secs(1)));
+///         drop(buffer);
+///     });
+/// }
+/// ```
+///
+/// **Memory.** The buffer takes whole pages, and one descriptor. It does not count against the [`Budget`](crate::Budget) until it is
+/// registered with a connection. Child processes made by `fork` do not have it (MADV_DONTFORK).
 pub struct RegisteredBuf {
     memory: Arc<RegisteredMemory>,
     len: usize,

@@ -184,7 +184,11 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Returns the counters of the connection.
     pub(crate) fn counters(&mut self) -> Counters {
-        self.access().hold().driver.counters()
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        let mut counters = driver.counters();
+        [counters.registrations_hit, counters.registrations_missed] =
+            fabric.registrations(driver.endpoint().link());
+        counters
     }
 
     /// Closes the connection, without waiting for the peer's application.

@@ -106,6 +106,9 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut RegisteredBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
+        if !A::Fabric::LENDS {
+            return self.recv_into(&mut [buffer], deadline);
+        }
         if deadline.is_poll() {
             return self.poll_recv(&mut [buffer]);
         }

@@ -126,6 +126,10 @@ pub unsafe trait HostFabric:
         let _ = (endpoint, memory);
         false
     }
+    /// Returns the messages longer than C0 out of registered buffers: those whose buffer was registered, and the others.
+    fn registrations(&self, _: &Self::Link) -> [u64; 2] {
+        [0; 2]
+    }
     /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         let _ = endpoint;

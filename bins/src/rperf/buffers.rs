@@ -5,8 +5,8 @@ use super::messages::Memory;
 use crate::exit::{Code, Failure, explain};
 use core::ops::{Deref, DerefMut};
 use memmap2::MmapMut;
-use superpipe::RecvBuf;
 use superpipe::os::Bytes;
+use superpipe::{RecvBuf, RegisteredBuf};
 
 /// Buffer of one message.
 #[derive(Debug)]
@@ -20,19 +20,27 @@ pub enum Buffer {
     },
     /// buffer that superpipe allocated
     Superpipe(RecvBuf),
+    /// buffer that the peer can reach
+    Registered(RegisteredBuf),
 }
 
 /// Buffers of one direction at one end.
 #[derive(Debug)]
 pub struct Pool {
     memory: Memory,
+    is_registered: bool,
     bytes: usize,
     buffers: Vec<Buffer>,
 }
 
 impl Buffer {
     /// Allocates memory that was never written, so that none of it is resident.
-    fn untouched(memory: Memory, bytes: usize) -> Result<Self, Failure> {
+    fn untouched(memory: Memory, is_registered: bool, bytes: usize) -> Result<Self, Failure> {
+        if is_registered {
+            let buffer =
+                RegisteredBuf::new(bytes).map_err(|error| Failure::new(Code::Device, error.to_string()))?;
+            return Ok(Self::Registered(buffer));
+        }
         if memory == Memory::Superpipe {
             let buffer =
                 RecvBuf::new(bytes).map_err(|error| Failure::new(Code::Device, error.to_string()))?;
@@ -54,6 +62,7 @@ impl Deref for Buffer {
         match self {
             Self::Plain { memory, bytes } => &memory[..*bytes],
             Self::Superpipe(buffer) => buffer,
+            Self::Registered(buffer) => buffer,
         }
     }
 }
@@ -63,6 +72,7 @@ impl DerefMut for Buffer {
         match self {
             Self::Plain { memory, bytes } => &mut memory[..*bytes],
             Self::Superpipe(buffer) => buffer,
+            Self::Registered(buffer) => buffer,
         }
     }
 }
@@ -71,7 +81,15 @@ impl Pool {
     /// Creates an empty pool of this kind of memory.
     #[must_use]
     pub const fn empty(memory: Memory) -> Self {
-        Self { memory, bytes: 0, buffers: Vec::new() }
+        Self { memory, is_registered: false, bytes: 0, buffers: Vec::new() }
+    }
+
+    /// Sets whether the buffers are registered ones, which are kept for all messages. Discards those of the other kind.
+    pub fn set_registered(&mut self, is_registered: bool) {
+        if self.is_registered != is_registered {
+            self.is_registered = is_registered;
+            self.buffers.clear();
+        }
     }
 
     /// Provides `count` buffers of `bytes` each. Reused buffers are written once, so that they are resident. Calls
@@ -94,12 +112,12 @@ impl Pool {
         self.refill(count, check_stop)
     }
 
-    /// Replaces the buffers by new ones, unless they are reused.
+    /// Replaces the buffers by new ones, unless they are reused or registered.
     ///
     /// # Errors
     /// Those of [`provide`](Self::provide).
     pub fn renew(&mut self, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-        if self.memory == Memory::Reused {
+        if self.memory == Memory::Reused || self.is_registered {
             return Ok(());
         }
         let count = self.buffers.len();
@@ -115,7 +133,7 @@ impl Pool {
     fn refill(&mut self, count: usize, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         while self.buffers.len() < count {
             check_stop()?;
-            let mut buffer = Buffer::untouched(self.memory, self.bytes)?;
+            let mut buffer = Buffer::untouched(self.memory, self.is_registered, self.bytes)?;
             if self.memory == Memory::Reused {
                 for piece in buffer.chunks_mut(STOP_CHECK_BYTES) {
                     check_stop()?;
@@ -165,6 +183,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn registered_buffers_are_kept_and_replace_others() {
+        let mut pool = Pool::empty(Memory::Plain);
+        pool.provide(10_000, 2, &go_on).unwrap();
+        pool.set_registered(true);
+        pool.provide(10_000, 2, &go_on).unwrap();
+        pool.buffers()[1].fill(7);
+        pool.set_registered(true);
+        pool.renew(&go_on).unwrap();
+        assert!(pool.buffers().iter().all(|buffer| matches!(buffer, Buffer::Registered(_))));
+        assert!(pool.buffers()[1].iter().all(|byte| *byte == 7));
+        pool.set_registered(false);
+        pool.provide(10_000, 2, &go_on).unwrap();
+        assert!(pool.buffers().iter().all(|buffer| matches!(buffer, Buffer::Plain { .. })));
     }
 
     #[test]

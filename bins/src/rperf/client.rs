@@ -1,6 +1,7 @@
 //! The client: it sends the plan and each run to the server, takes part in the runs, and reports the results.
 
 use super::clock;
+use super::copies::Copies;
 use super::end::End;
 use super::link::Link;
 use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
@@ -65,6 +66,7 @@ struct Outcome {
     peer_usage: (u64, u64),
     /// time from sending RUN to receiving DONE
     took: Duration,
+    copies: Copies,
 }
 
 /// Measures every size of the options.
@@ -187,6 +189,11 @@ impl Client<'_> {
         let each = self.warm_up(&idle, first.took)?;
         let run = self.timed(&idle, each);
         let outcome = self.run(&run)?;
+        if self.end.is_registered {
+            self.link
+                .session
+                .print_if(self.link.session.common.verbose, &format!("{}: {}", Bytes(bytes), outcome.copies));
+        }
         self.last = Some(run);
         Ok(self.row(&run, &first, &outcome))
     }
@@ -247,16 +254,18 @@ impl Client<'_> {
             let connection = self.reconnect()?;
             self.link.replace_data(connection);
         }
+        let before = Copies::of(self.link.data());
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
         let usage = performed.map_err(|error| self.link.explain(error))?;
+        let copies = Copies::of(self.link.data()).since(&before);
         let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::failure_of_violation)?;
         self.end.check_contents()?;
         let figures = match run.pattern {
             Pattern::Stream => done.figures,
             _ => samples.figures(Scale { trips: 2, reading_ns: self.reading_ns }),
         };
-        Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed() })
+        Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed(), copies })
     }
 
     /// Connects once more to the server, which listens again.
@@ -292,6 +301,9 @@ impl Client<'_> {
             wait: self.ready.wait.name(),
             cpu_percent: percent(outcome.usage),
             peer_cpu_percent: percent(outcome.peer_usage),
+            one_copy_percent: outcome.copies.percent(),
+            registrations_hit: outcome.copies.hit,
+            registrations_missed: outcome.copies.missed,
             verified: if self.end.plan.is_verified { "always" } else { "before" },
             fabric: self.properties.fabric,
             device: self.properties.device.clone(),

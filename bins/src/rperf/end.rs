@@ -1,8 +1,8 @@
 //! One end of the measured messages: its buffers, their contents, and the comparison of what arrives.
 
-use super::buffers::Pool;
+use super::buffers::{Buffer, Pool};
 use super::contents::Contents;
-use super::link::MessageError;
+use super::link::{Link, MessageError};
 use super::messages::{Memory, Plan, TAG_MESSAGE};
 use super::samples::stop_if_asked;
 use crate::exit::{Code, Failure};
@@ -24,6 +24,8 @@ pub struct End {
     pub from: Pool,
     /// buffers to receive into
     pub to: Pool,
+    /// messages go out of registered buffers
+    pub is_registered: bool,
     mismatch: Option<Failure>,
 }
 
@@ -41,14 +43,23 @@ impl End {
             _ => Memory::Plain,
         };
         let (from, to) = (Pool::empty(source), Pool::empty(plan.memory));
-        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, mismatch: None }
+        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, is_registered: false, mismatch: None }
     }
 
-    /// Renews the buffers and fills in the next `messages` messages. The caller does not time this.
+    /// Sets whether messages go out of registered buffers, and come into them unless each gets new memory.
+    pub fn use_registered(&mut self, is_registered: bool) {
+        self.is_registered = is_registered;
+        self.from.set_registered(is_registered);
+        self.to.set_registered(is_registered && self.plan.memory == Memory::Reused);
+    }
+
+    /// Renews the buffers and fills in the next `messages` messages, once the peer has taken those before out of registered buffers. The
+    /// caller does not time this.
     ///
     /// # Errors
-    /// Too little memory, or a signal.
-    pub fn prepare(&mut self, messages: usize, signals: &Signals) -> Result<(), MessageError> {
+    /// Too little memory, a signal, or the error of the library.
+    pub fn prepare(&mut self, link: &mut Link<'_>, messages: usize) -> Result<(), MessageError> {
+        let signals = &link.session.signals;
         stop_if_asked(signals)?;
         let check_stop = || signals.failure().map_or(Ok(()), Err);
         self.from
@@ -56,6 +67,7 @@ impl End {
             .and_then(|()| self.to.renew(&check_stop))
             .map_err(MessageError::Local)?;
         for buffer in self.from.buffers().iter_mut().take(messages) {
+            await_taken(link.data(), buffer)?;
             self.ours.fill(buffer, || stop_if_asked(signals))?;
         }
         Ok(())
@@ -104,8 +116,55 @@ impl End {
 /// # Errors
 /// The error of the library.
 #[inline]
-pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), MessageError> {
-    connection.send(TAG_MESSAGE, &[message], UNLIMITED).map_err(failed)
+pub fn send(connection: &mut Connection, message: &Buffer) -> Result<(), MessageError> {
+    match message {
+        Buffer::Registered(buffer) => {
+            connection.send_registered(TAG_MESSAGE, buffer, 0..buffer.len(), UNLIMITED).map_err(failed)
+        }
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => {
+            connection.send(TAG_MESSAGE, &[message], UNLIMITED).map_err(failed)
+        }
+    }
+}
+
+/// Writes a message into a registered buffer, once the peer has taken the one before, as a program does that sends out of two buffers in
+/// turn. A buffer of another kind stays as it is.
+///
+/// # Errors
+/// The error of the library.
+#[inline]
+pub fn write_anew(connection: &mut Connection, message: &mut Buffer) -> Result<(), MessageError> {
+    await_taken(connection, message)?;
+    if let Buffer::Registered(buffer) = message {
+        let next = buffer.first().map_or(0, |byte| byte.wrapping_add(1));
+        buffer.fill(next);
+    }
+    Ok(())
+}
+
+/// Waits until the peer has taken the last message out of a registered buffer.
+///
+/// # Errors
+/// The error of the library.
+#[inline]
+fn await_taken(connection: &mut Connection, message: &Buffer) -> Result<(), MessageError> {
+    match message {
+        Buffer::Registered(buffer) => connection.wait_unshared(buffer, UNLIMITED).map_err(failed),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => Ok(()),
+    }
+}
+
+/// Registers buffers with a connection. A refusal shows in the results.
+///
+/// # Errors
+/// The error of the library.
+pub fn register(connection: &mut Connection, buffers: &[Buffer]) -> Result<(), MessageError> {
+    for buffer in buffers {
+        if let Buffer::Registered(buffer) = buffer {
+            connection.register(buffer, UNLIMITED).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Receives a measured message, which must fill the buffer.
@@ -113,9 +172,13 @@ pub fn send(connection: &mut Connection, message: &[u8]) -> Result<(), MessageEr
 /// # Errors
 /// The error of the library, or another message than the expected one.
 #[inline]
-pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), MessageError> {
+pub fn receive(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), MessageError> {
     let bytes = buffer.len();
-    match connection.recv_into(&mut [buffer], UNLIMITED) {
+    let received = match buffer {
+        Buffer::Registered(buffer) => connection.recv_registered(buffer, UNLIMITED),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => connection.recv_into(&mut [buffer], UNLIMITED),
+    };
+    match received {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
         Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),
@@ -130,7 +193,7 @@ pub fn receive(connection: &mut Connection, buffer: &mut [u8]) -> Result<(), Mes
 pub fn receive_into(
     memory: Memory,
     connection: &mut Connection,
-    buffer: &mut [u8],
+    buffer: &mut Buffer,
 ) -> Result<(), MessageError> {
     if memory != Memory::Advised {
         return receive(connection, buffer);

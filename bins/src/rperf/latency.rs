@@ -20,7 +20,6 @@ pub fn ping(
     let signals = link.session.signals;
     let connection = link.data();
     let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
-    let (from, to) = (&from[..], &mut to[..]);
     samples.take(run, &signals, || {
         send(connection, from)?;
         receive(connection, to)
@@ -36,7 +35,6 @@ pub fn pong(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Message
     let signals = link.session.signals;
     let connection = link.data();
     let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
-    let (from, to) = (&from[..], &mut to[..]);
     repeat(run.warmup + run.timed(), &signals, || {
         receive(connection, to)?;
         send(connection, from)
@@ -56,7 +54,7 @@ pub fn ping_prepared(
 ) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for number in 0..run.warmup + run.samples {
-        end.prepare(1, &signals)?;
+        end.prepare(link, 1)?;
         link.await_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
@@ -79,7 +77,7 @@ pub fn ping_prepared(
 pub fn pong_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for _ in 0..run.warmup + run.samples {
-        end.prepare(1, &signals)?;
+        end.prepare(link, 1)?;
         link.send_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);

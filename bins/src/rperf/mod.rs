@@ -17,6 +17,7 @@ pub mod buffers;
 pub mod client;
 pub mod clock;
 pub mod contents;
+pub mod copies;
 pub mod end;
 pub mod latency;
 pub mod link;

@@ -63,6 +63,13 @@ Measurement:
   message starts the clock. --fresh affects only the destination: the sender
   has always written the data that it sends.
 
+  With --protocol register-cached each end sends out of registered buffers,
+  which are registered before anything is timed. Over shared memory the other
+  end copies messages above 64 KiB straight out of them: one copy instead of
+  two. A stream is then sent out of two buffers in turn. The client writes each
+  message anew, once the server has received the one before in that buffer,
+  and this is timed. --json has the share that was copied once.
+
 Recording:
   For --trace and --picture both ends record a few more messages of the last
   size, after the measurement. --trace contains the events of both ends or, if

@@ -1,12 +1,13 @@
 //! One end's part of a run.
 
 use super::clock::CpuUsage;
-use super::end::End;
+use super::end::{End, register};
 use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
 use super::samples::Samples;
 use super::{latency, stream};
 use crate::protocol::Role;
+use superpipe::Protocol;
 
 impl End {
     /// Performs this end's part of a run. Returns CPU time and elapsed time of its thread in nanoseconds, from the allocation of the
@@ -22,7 +23,13 @@ impl End {
     ) -> Result<(u64, u64), MessageError> {
         let is_client = link.session.role == Role::Client;
         let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
-        let count = if is_prepared && run.pattern == Pattern::Stream { stream::window(run.bytes) } else { 1 };
+        self.use_registered(link.data().description().protocol == Protocol::RegisterCached);
+        let count = match (run.pattern, is_prepared) {
+            (Pattern::Stream, true) => stream::window(run.bytes, self.is_registered),
+            // One is written while the peer reads the other.
+            (Pattern::Stream, false) if self.is_registered && is_client => 2,
+            _ => 1,
+        };
         let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
         let (from, to) = match (run.pattern, is_client) {
             (Pattern::Check | Pattern::Pingpong, _) => (1, 1),
@@ -35,6 +42,7 @@ impl End {
             .provide(bytes, from, &check_stop)
             .and_then(|()| self.to.provide(bytes, to, &check_stop));
         provided.map_err(MessageError::Local)?;
+        register(link.data(), self.from.buffers())?;
         let usage = CpuUsage::begin();
         match (run.pattern, is_client, is_prepared) {
             (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),

@@ -48,6 +48,12 @@ pub struct Row {
     pub peer_cpu_percent: f64,
     /// comparison of contents: "before" the timed messages, or "always"
     pub verified: &'static str,
+    /// of the bytes that the client sent, those that the server copied straight out of a registered buffer, in percent
+    pub one_copy_percent: f64,
+    /// messages out of registered buffers that the server had mapped
+    pub registrations_hit: u64,
+    /// messages out of registered buffers that went through the ring: not mapped yet, or refused
+    pub registrations_missed: u64,
     /// fabric: shm or verbs
     pub fabric: &'static str,
     /// RDMA device, if the fabric has one

@@ -1,7 +1,7 @@
 //! Streaming: the client sends message after message, and the server times their arrival. A sample is the time from one complete
 //! message to the next. The first message only starts the clock.
 
-use super::end::{End, receive, receive_into, send};
+use super::end::{End, receive, receive_into, send, write_anew};
 use super::link::{Link, MessageError};
 use super::runs::Run;
 use super::samples::{Samples, repeat};
@@ -11,8 +11,10 @@ use superpipe::os::monotonic_ns;
 const WINDOW_BYTES: u64 = 64 << 20;
 /// Limit on the messages of a window.
 const WINDOW_MESSAGES: u64 = 1024;
+/// The same out of registered buffers: as many as a connection registers over shared memory.
+const WINDOW_REGISTERED: u64 = 8;
 
-/// Runs the client's end with a reused buffer.
+/// Runs the client's end with a reused buffer, or with registered ones in turn, each of which is written before it is sent.
 ///
 /// # Errors
 /// A message that cannot be sent or received, or a signal.
@@ -20,8 +22,14 @@ pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Messa
     link.await_go()?;
     let signals = link.session.signals;
     let connection = link.data();
-    let from = &end.from.buffers()[0][..];
-    repeat(run.warmup + run.timed(), &signals, || send(connection, from))
+    let buffers = end.from.buffers();
+    let (count, mut turn) = (buffers.len(), 0);
+    repeat(run.warmup + run.timed(), &signals, || {
+        let from = &mut buffers[turn % count];
+        turn += 1;
+        write_anew(connection, from)?;
+        send(connection, from)
+    })
 }
 
 /// Runs the server's end of [`source`]. The loop holds nothing but messages and readings of the clock.
@@ -37,7 +45,7 @@ pub fn sink(
     link.send_go()?;
     let signals = link.session.signals;
     let connection = link.data();
-    let to = &mut end.to.buffers()[0][..];
+    let to = &mut end.to.buffers()[0];
     samples.take(run, &signals, || receive(connection, to))
 }
 
@@ -47,9 +55,8 @@ pub fn sink(
 /// # Errors
 /// As [`source`].
 pub fn source_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
-    let signals = link.session.signals;
-    for (messages, _) in windows(run) {
-        end.prepare(messages, &signals)?;
+    for (messages, _) in windows(run, end.is_registered) {
+        end.prepare(link, messages)?;
         link.await_go()?;
         let connection = link.data();
         for from in &end.from.buffers()[..messages] {
@@ -70,8 +77,8 @@ pub fn sink_prepared(
     samples: &mut Samples,
 ) -> Result<(), MessageError> {
     let signals = link.session.signals;
-    for (messages, is_timed) in windows(run) {
-        end.prepare(messages, &signals)?;
+    for (messages, is_timed) in windows(run, end.is_registered) {
+        end.prepare(link, messages)?;
         link.send_go()?;
         let connection = link.data();
         let mut last = None;
@@ -91,14 +98,15 @@ pub fn sink_prepared(
 
 /// Returns the number of messages in a window, of which the first only starts the clock.
 #[must_use]
-pub fn window(bytes: u64) -> usize {
-    let messages = (WINDOW_BYTES / bytes.max(1)).clamp(2, WINDOW_MESSAGES);
+pub fn window(bytes: u64, is_registered: bool) -> usize {
+    let most = if is_registered { WINDOW_REGISTERED } else { WINDOW_MESSAGES };
+    let messages = (WINDOW_BYTES / bytes.max(1)).clamp(2, most);
     usize::try_from(messages).unwrap_or(usize::MAX)
 }
 
 /// Returns the windows of a run: the messages of each, and true if it is timed.
-fn windows(run: &Run) -> impl Iterator<Item = (usize, bool)> {
-    let window = window(run.bytes);
+fn windows(run: &Run, is_registered: bool) -> impl Iterator<Item = (usize, bool)> {
+    let window = window(run.bytes, is_registered);
     let part = move |intervals: u64, is_timed| {
         let full = intervals / (window as u64 - 1);
         let rest = usize::try_from(intervals % (window as u64 - 1)).unwrap_or(0);
@@ -116,7 +124,8 @@ mod tests {
     #[test]
     fn windows_hold_few_bytes_and_two_messages_at_least() {
         let sizes = [0, 8, 64 << 10, 1 << 20, 64 << 20, 1 << 30];
-        assert_eq!(sizes.map(window), [1024, 1024, 1024, 64, 2, 2]);
+        assert_eq!(sizes.map(|bytes| window(bytes, false)), [1024, 1024, 1024, 64, 2, 2]);
+        assert_eq!(sizes.map(|bytes| window(bytes, true)), [8, 8, 8, 8, 2, 2]);
     }
 
     #[test]
@@ -130,9 +139,9 @@ mod tests {
             warmup: 65,
             samples: 130,
         };
-        let all: Vec<_> = windows(&run).collect();
+        let all: Vec<_> = windows(&run, false).collect();
         assert_eq!(all, [(64, false), (2, false), (64, true), (64, true), (5, true)]);
-        assert_eq!(windows(&Run { warmup: 1, samples: 63, ..run }).collect::<Vec<_>>(), [(64, true)]);
-        assert_eq!(windows(&Run { warmup: 1, samples: 0, ..run }).count(), 0);
+        assert_eq!(windows(&Run { warmup: 1, samples: 63, ..run }, false).collect::<Vec<_>>(), [(64, true)]);
+        assert_eq!(windows(&Run { warmup: 1, samples: 0, ..run }, false).count(), 0);
     }
 }

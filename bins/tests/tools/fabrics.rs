@@ -109,6 +109,7 @@ fn rdma_options_are_refused_with_shared_memory() {
         (["--device", "rxe0"], "write verbs:HOST:PORT"),
         (["--gid-index", "1"], "write verbs:HOST:PORT"),
         (["--arrival", "notify"], "cannot be notified"),
+        (["--protocol", "register"], "propose register-cached"),
     ] {
         for to in [&address, "localhost:7"] {
             scratch.run("rsend", &mut scratch.rsend(&[&wrong[..], &[to]].concat())).assert(2, words);

@@ -31,9 +31,11 @@ pub struct Counters {
     pub maps_refused: [u64; 3],
     /// Remote writes that this end posted.
     pub remote_writes: u64,
-    /// Messages whose memory was registered before, at this end: sent out of it, or received into it.
+    /// Messages whose memory was registered before, at this end: sent out of it, or received into it. Over shared memory the host counts
+    /// messages longer than C0 out of registered buffers that the peer has mapped.
     pub registrations_hit: u64,
-    /// Messages for which this end had to begin a registration, or went another way since the memory was not registered yet.
+    /// Messages for which this end had to begin a registration, or went another way since the memory was not registered yet, or was
+    /// refused. Over shared memory the host counts them, too.
     pub registrations_missed: u64,
     /// Those of them that failed: no room in the budget, or refused by the machine. Their messages went in blocks.
     pub registrations_failed: u64,

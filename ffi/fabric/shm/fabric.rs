@@ -118,7 +118,9 @@ impl Shm {
         };
         let [landing, peer_landing] = landings;
         let exposing = exposing.map(|share| Box::new(Exposing::new(Arc::clone(share))));
-        socket.expect_fd(exposing.is_some());
+        if exposing.is_some() {
+            socket.expect_fd(true);
+        }
         Attachment {
             control_page: mine,
             peer_control_page: theirs,
@@ -395,6 +397,10 @@ unsafe impl HostFabric for Shm {
 
     fn is_shared(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>) -> bool {
         self.is_buffer_shared(endpoint, memory)
+    }
+
+    fn registrations(&self, link: &ShmLink) -> [u64; 2] {
+        link.exposing_ref().map_or([0; 2], |exposing| exposing.own.counts())
     }
 
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {

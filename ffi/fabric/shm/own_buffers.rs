@@ -20,8 +20,10 @@ const REFUSALS_COUNTED: u32 = 16;
 #[derive(Default)]
 pub(super) struct OwnBuffers {
     entries: heapless::Vec<OwnBuffer, EXPOSED_MAX>,
-    /// Messages that were sent out of any of them.
+    /// Messages that were sent out of any of them, and of others.
     uses: u64,
+    /// Messages among them that the peer copies straight out of a buffer.
+    hits: u64,
     last_id: u64,
 }
 
@@ -47,6 +49,16 @@ impl OwnBuffers {
         let entry = self.entries.iter_mut().find(|entry| entry.is_of(memory))?;
         entry.last_use = uses;
         Some(entry)
+    }
+
+    /// Counts the message that was counted last as one that the peer copies straight out of its buffer.
+    pub(super) const fn count_hit(&mut self) {
+        self.hits += 1;
+    }
+
+    /// Returns the messages that the peer copies straight out of a buffer, and the others.
+    pub(super) const fn counts(&self) -> [u64; 2] {
+        [self.hits, self.uses - self.hits]
     }
 
     /// Returns the buffer with this memory.

@@ -7,7 +7,7 @@
 //!      +---- dropped by its owner; least recently used, and another needs the place; asked back -----+
 //! ```
 
-use std::ops::Range;
+use core::ops::Range;
 use std::sync::Arc;
 
 use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, SendMemory};
@@ -36,7 +36,10 @@ impl Shm {
             None => self.expose_new(endpoint, memory, false),
             Some((id, None)) => self.expose_as(endpoint, id),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
-                ExposedState::Ready => return Some(SendMemory::Exposed(exposed, offset)),
+                ExposedState::Ready => {
+                    exposing(endpoint)?.own.count_hit();
+                    return Some(SendMemory::Exposed(exposed, offset));
+                }
                 ExposedState::Pending => {}
                 ExposedState::Gone => self.expose_as(endpoint, id),
                 ExposedState::Refused => {

@@ -1,6 +1,8 @@
 //! What registered buffers cost: descriptors, and the budget of both ends.
 
-use superpipe::{Budget, LandingMode, Options, Protocol, Registered, RegisteredBuf};
+use superpipe::{
+    Budget, Connection, ErrorKind, LandingMode, Listener, Options, Protocol, Registered, RegisteredBuf,
+};
 
 use crate::{
     C0, DEADLINE, LANDINGS, alone, await_that, buffer, descriptors, mapped_buffers, options, pair, pair_with,
@@ -97,13 +99,43 @@ fn a_refused_buffer_is_tried_again_after_a_number_of_messages() {
 }
 
 #[test]
+fn a_new_connection_gets_the_room_of_a_buffer_that_is_not_shared() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(1, 4 << 20);
+    Budget::set_shared_max(12 * MIB);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    // Both ends of another connection need 2 MiB, and have less.
+    assert!(Budget::shared_bytes() > 10 * MIB);
+    let address = crate::address();
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let connected = std::thread::scope(|scope| {
+        let accepting = scope.spawn(move || while listener.accept(DEADLINE).is_err() {});
+        let connecting = scope.spawn(|| {
+            while let Err(error) = Connection::connect(&address, Options::default(), DEADLINE) {
+                assert!(matches!(error.kind(), ErrorKind::Limit | ErrorKind::Closed(_)), "{error}");
+            }
+        });
+        while !(accepting.is_finished() && connecting.is_finished()) {
+            a.progress();
+            b.progress();
+        }
+        accepting.join().is_ok() && connecting.join().is_ok()
+    });
+    assert!(connected);
+    assert_eq!(Budget::shared_use().cached_bytes, 0, "it was withdrawn");
+    Budget::set_shared_max(1 << 30);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+}
+
+#[test]
 fn a_buffer_of_another_protocol_costs_nothing() {
     let _alone = alone();
     let (mut a, mut b) = pair_with(Options::default());
     let before = Budget::shared_bytes();
     let source = RegisteredBuf::new(1 << 20).unwrap();
     let error = a.register(&source, DEADLINE).unwrap_err();
-    assert_eq!(error.kind(), superpipe::ErrorKind::Usage, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
     assert!(error.to_string().contains("register-cached"), "{error}");
     std::thread::scope(|scope| {
         scope.spawn(|| a.send_registered(7, &source, 0..1 << 20, DEADLINE).unwrap());

@@ -9,7 +9,6 @@ mod sharing;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -36,7 +35,7 @@ fn address() -> Address {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("superpipe-registered-{}-{number}.sock", std::process::id());
-    Address::Shm(PathBuf::from(std::env::temp_dir()).join(name))
+    Address::Shm(std::env::temp_dir().join(name))
 }
 
 fn options(protocol: Protocol, landing: LandingMode) -> Options {

@@ -91,7 +91,7 @@ pub enum Checksum {
 
 /// `--protocol`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ProtocolOption {
     /// chunks as soon as there is room, without a rendezvous
     Eager,
@@ -103,6 +103,10 @@ pub enum ProtocolOption {
     Superpipeline,
     /// a small landing buffer, and a larger one before what is larger is sent
     Provision,
+    /// remote writes between memory that is registered for each message: RDMA only
+    Register,
+    /// messages out of registered buffers, which only rperf uses: copied once over shared memory, and not at all over RDMA
+    RegisterCached,
 }
 
 /// `--arrival`
@@ -199,6 +203,8 @@ impl ProtocolOption {
             Self::Pipeline => Protocol::Pipeline,
             Self::Superpipeline => Protocol::Superpipeline,
             Self::Provision => Protocol::Provision,
+            Self::Register => Protocol::Register,
+            Self::RegisterCached => Protocol::RegisterCached,
         }
     }
 }

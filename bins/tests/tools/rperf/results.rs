@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 22] = [
+const MORE_FIELDS: [&str; 25] = [
     "iterations",
     "batch",
     "fresh",
@@ -21,6 +21,9 @@ const MORE_FIELDS: [&str; 22] = [
     "cpu_percent",
     "peer_cpu_percent",
     "verified",
+    "one_copy_percent",
+    "registrations_hit",
+    "registrations_missed",
     "fabric",
     "device",
     "arrival",
@@ -251,4 +254,50 @@ fn a_message_of_256_mib_is_measured() {
     let objects = scratch.objects(&["--sizes", "256M", "--iterations", "2", "--warmup", "0"]);
     assert_eq!((&objects[0]["bytes"], &objects[0]["iterations"]), (&(256 << 20).into(), &2.into()));
     check_figures(&objects[0]);
+}
+
+#[test]
+fn registered_buffers_are_copied_once_above_64_kib() {
+    let scratch = Scratch::new("perf-registered");
+    for more in [
+        &["--test", "latency"][..],
+        &["--test", "stream"],
+        &["--test", "stream", "--verify"],
+        &["--reconnect"],
+    ] {
+        let protocol = ["--protocol", "register-cached", "--sizes", "64K,100000,1M"];
+        let objects = scratch.objects(&[more, &protocol, &QUICK[..]].concat());
+        let [short, above, long] = &objects[..] else { panic!("{objects:?}") };
+        assert_eq!(
+            (&short["one_copy_percent"], &short["registrations_hit"]),
+            (&0.0.into(), &0.into()),
+            "{more:?}"
+        );
+        for object in [above, long] {
+            assert!(object["one_copy_percent"].as_f64().unwrap() > 99.0, "{more:?} {object:?}");
+            assert!(object["registrations_hit"].as_u64().unwrap() >= 20, "{more:?} {object:?}");
+            assert_eq!(object["registrations_missed"], 0, "{more:?}");
+            assert_eq!(object["protocol"], "register-cached");
+        }
+    }
+}
+
+#[test]
+fn without_room_registered_buffers_go_through_the_ring() {
+    let scratch = Scratch::new("perf-ring");
+    // Room for the connection, and for no buffer of 1 MiB beside what is kept for others.
+    let few = ["--protocol", "register-cached", "--sizes", "1M", "--shared-max", "1500K"];
+    let objects = scratch.objects(&[&few[..], &QUICK[..]].concat());
+    assert_eq!(objects[0]["one_copy_percent"], 0.0);
+    assert!(objects[0]["registrations_missed"].as_u64().unwrap() >= 20, "{objects:?}");
+}
+
+#[test]
+fn verbose_names_the_copies_of_each_size() {
+    let scratch = Scratch::new("perf-copies");
+    let arguments = ["-v", "--protocol", "register-cached", "--sizes", "1M"];
+    let (_, client, server) = scratch.measure(&[&arguments[..], &QUICK[..]].concat());
+    client.assert_done();
+    server.assert_done();
+    assert!(client.said.contains("1 MiB: 100 % of the bytes sent were copied once"), "{}", client.said);
 }

@@ -1,0 +1,76 @@
+//! Counts of the copies that the messages of a run took.
+
+use core::fmt;
+use superpipe::Connection;
+
+/// Counts of a connection at one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Copies {
+    /// bytes sent in chunks or out of registered buffers
+    bytes: u64,
+    /// bytes among them that the peer copies straight out of a registered buffer
+    bytes_once: u64,
+    /// messages out of registered buffers that were registered
+    pub hit: u64,
+    /// messages out of registered buffers that were not
+    pub missed: u64,
+}
+
+impl Copies {
+    /// Returns the counts of a connection so far.
+    #[must_use]
+    pub fn of(connection: &mut Connection) -> Self {
+        let counters = connection.counters();
+        Self {
+            bytes: counters.bytes_sent,
+            bytes_once: counters.exposed_bytes_sent,
+            hit: counters.registrations_hit,
+            missed: counters.registrations_missed,
+        }
+    }
+
+    /// Returns the counts since earlier ones of the same connection.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            bytes_once: self.bytes_once - before.bytes_once,
+            hit: self.hit - before.hit,
+            missed: self.missed - before.missed,
+        }
+    }
+
+    /// Returns the share of the bytes that the peer copies straight out of registered buffers, in percent, rounded to a tenth.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn percent(&self) -> f64 {
+        let share = if self.bytes > 0 { self.bytes_once as f64 / self.bytes as f64 } else { 0.0 };
+        (share * 1000.0).round() / 10.0
+    }
+}
+
+impl fmt::Display for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hit, missed, .. } = self;
+        write!(
+            f,
+            "{} % of the bytes sent were copied once; of the messages above 64 KiB {hit} went out of a registered buffer, and {missed} \
+             through the ring",
+            self.percent()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_those_of_the_run() {
+        let before = Copies { bytes: 100, bytes_once: 50, hit: 1, missed: 2 };
+        let after = Copies { bytes: 400, bytes_once: 150, hit: 4, missed: 2 };
+        let run = after.since(&before);
+        assert_eq!((run.hit, run.missed, run.percent()), (3, 0, 33.3));
+        assert_eq!(Copies::default().percent(), 0.0);
+    }
+}
