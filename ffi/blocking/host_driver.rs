@@ -110,7 +110,7 @@ impl<F: HostFabric> HostDriver<F> {
         // The loss of a peer that is detected only now is the next call's error, since more may have arrived meanwhile.
         let was_gone = self.driver.is_peer_gone();
         let now = now();
-        self.driver.tick(&mut self.fabric, now);
+        self.tick(now);
         self.check_peer(now);
         if self.driver.progress(&mut self.fabric) || !was_gone && self.driver.is_peer_gone() {
             return Ok(());
@@ -121,9 +121,15 @@ impl<F: HostFabric> HostDriver<F> {
     /// Sends a keepalive if one is due after this number of tries, and makes a round of progress. Returns true if anything was done.
     fn tick_and_progress(&mut self) -> bool {
         if self.driver.is_tick_due() {
-            self.driver.tick(&mut self.fabric, now());
+            self.tick(now());
         }
         self.driver.progress(&mut self.fabric)
+    }
+
+    /// Sends a keepalive that is due, and gives back what is not used.
+    fn tick(&mut self, now: Nanos) {
+        self.driver.tick(&mut self.fabric, now);
+        self.fabric.tend(self.driver.endpoint_mut());
     }
 
     fn check_ended(&mut self) -> Result<(), Error> {
@@ -137,7 +143,7 @@ impl<F: HostFabric> HostDriver<F> {
         // The program's loop may be slow, and then only its calls of `progress` send keepalives.
         if !has_moved || self.driver.count_empty() {
             let now = now();
-            self.driver.tick(&mut self.fabric, now);
+            self.tick(now);
             self.check_peer(now);
         }
         has_moved
@@ -146,6 +152,6 @@ impl<F: HostFabric> HostDriver<F> {
     /// Makes one turn of the helper thread that sends keepalives while the owner is blocked.
     pub(super) fn keep_alive(&mut self) {
         self.driver.progress(&mut self.fabric);
-        self.driver.tick(&mut self.fabric, now());
+        self.tick(now());
     }
 }

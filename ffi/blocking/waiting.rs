@@ -283,6 +283,7 @@ pub(super) trait Waiting: DriverAccess {
         let host = &mut *self.hold();
         host.check_peer(now);
         let HostDriver { driver, fabric, .. } = host;
+        fabric.tend(driver.endpoint_mut());
         driver.check_time(fabric, wait, now, deadline).map_err(Error::late)
     }
 

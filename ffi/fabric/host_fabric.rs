@@ -22,6 +22,16 @@ pub enum SleepEnd {
     PeerGone,
 }
 
+/// Outcome of registering a buffer with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Registered {
+    /// Messages out of the buffer that are longer than 64 KiB go without a copy through blocks.
+    Ready,
+    /// The budget of one of the two ends has no room, or its system refused. Messages go through blocks. A later call tries again.
+    Refused,
+}
+
 /// Cause of the loss of a peer, other than the end of its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LossCause {
@@ -77,29 +87,6 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
-    /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks. It is lent until
-    /// [`take_back`](Self::take_back).
-    fn source_memory(
-        &mut self,
-        endpoint: &mut Endpoint<Self>,
-        memory: &Arc<RegisteredMemory>,
-        part: Range<usize>,
-    ) -> Option<SendMemory> {
-        let _ = (endpoint, memory, part);
-        None
-    }
-    /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
-    ///
-    /// # Safety
-    /// The caller has borrowed the buffer mutably until [`take_back`](Self::take_back) has returned.
-    unsafe fn destination_memory(
-        &mut self,
-        endpoint: &mut Endpoint<Self>,
-        memory: &Arc<RegisteredMemory>,
-    ) -> Option<RecvMemory> {
-        let _ = (endpoint, memory);
-        None
-    }
     /// Returns core's name of memory that the caller of a blocking call has borrowed, for a message out of it. `None`: the message goes in
     /// blocks.
     ///
@@ -132,6 +119,49 @@ pub unsafe trait HostFabric:
     /// `is_released`, core may still use it, and the link is ended first. It may wait for the device.
     fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {
         let _ = (endpoint, way, is_released);
+    }
+    /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks. It is lent until
+    /// [`take_back`](Self::take_back).
+    fn source_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        part: Range<usize>,
+    ) -> Option<SendMemory> {
+        let _ = (endpoint, memory, part);
+        None
+    }
+    /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
+    ///
+    /// # Safety
+    /// The caller has borrowed the buffer mutably until [`take_back`](Self::take_back) has returned.
+    unsafe fn destination_memory(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+    ) -> Option<RecvMemory> {
+        let _ = (endpoint, memory);
+        None
+    }
+    /// Registers a buffer with a connection, ahead of the first message out of it. Called again until it returns the outcome; `is_new` is
+    /// true in the first call.
+    fn register(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        is_new: bool,
+    ) -> Option<Registered> {
+        let _ = (endpoint, memory, is_new);
+        Some(Registered::Refused)
+    }
+    /// Returns true while the peer may read a registered buffer for a message that was sent.
+    fn is_shared(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>) -> bool {
+        let _ = (endpoint, memory);
+        false
+    }
+    /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
+    fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
+        let _ = endpoint;
     }
     /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls

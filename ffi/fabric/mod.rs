@@ -10,7 +10,7 @@ pub mod shm;
 mod span;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
-pub use host_fabric::{HostFabric, LossCause, SleepEnd, Way};
+pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd, Way};
 pub use registered_memory::RegisteredMemory;
 pub(crate) use registrations::Registrations;
 pub(crate) use span::Span;

@@ -273,10 +273,6 @@ impl Fabric for Rdma {
         growth.as_mut().and_then(|growth| growth.finished()).or_else(|| lending.finished())
     }
 
-    fn trim(&mut self, link: &mut RdmaLink) {
-        link.memory.lending.trim();
-    }
-
     fn is_memory_short(&self, _: &RdmaLink) -> bool {
         growth::is_memory_short()
     }

@@ -17,6 +17,11 @@ pub struct RouteOptions {
     /// lists the GIDs. iWARP has no GIDs
     #[arg(long, value_name = "N", help_heading = "RDMA")]
     pub gid_index: Option<u32>,
+
+    /// Trust the other end, over RDMA: with --protocol register-cached, it keeps the right to write to the buffers that its messages are
+    /// received into, which saves their registration for each message. A peer with a defect or ill will can then change them at any time
+    #[arg(long, help_heading = "RDMA")]
+    pub trust_peer: bool,
 }
 
 /// Protocol, layout and arrival mode of a connection.
@@ -90,7 +95,7 @@ pub enum Checksum {
 
 /// `--protocol`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ProtocolOption {
     /// chunks as soon as there is room, without a rendezvous
     Eager,
@@ -102,6 +107,10 @@ pub enum ProtocolOption {
     Superpipeline,
     /// a small landing buffer, and a larger one before what is larger is sent
     Provision,
+    /// messages above 64K are written straight into memory that is registered for each; RDMA only
+    Register,
+    /// the same with buffers that stay registered
+    RegisterCached,
 }
 
 /// `--arrival`
@@ -198,6 +207,8 @@ impl ProtocolOption {
             Self::Pipeline => Protocol::Pipeline,
             Self::Superpipeline => Protocol::Superpipeline,
             Self::Provision => Protocol::Provision,
+            Self::Register => Protocol::Register,
+            Self::RegisterCached => Protocol::RegisterCached,
         }
     }
 }

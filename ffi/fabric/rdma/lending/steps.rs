@@ -63,7 +63,7 @@ impl Charge {
         Some(Self { share: Arc::clone(share), bytes, is_cached: true })
     }
 
-    pub(super) const fn is_cached(&self) -> bool {
+    pub(super) fn is_cached(&self) -> bool {
         self.is_cached
     }
 
