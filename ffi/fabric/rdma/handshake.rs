@@ -308,7 +308,7 @@ struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
     growth: Option<Box<Growth>>,
-    lending: Lending,
+    lending: Box<Lending>,
     share: BudgetShare,
 }
 
@@ -354,7 +354,7 @@ fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result
         LandingMode::AtConnect => None,
         LandingMode::OnDemand => Some(Box::new(connection.growth(negotiated.layout, Jobs::of_process())?)),
     };
-    let lending = connection.lending(Jobs::of_process());
+    let lending = Box::new(connection.lending(Jobs::of_process()));
     Ok(Own { mine, image, growth, lending, share })
 }
 

@@ -55,7 +55,7 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
         let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
         Box::new(connection.growth(largest, jobs).unwrap())
     });
-    let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+    let lending = Box::new(connection.lending(Box::leak(Box::new(Jobs::alone()))));
     (connection, LinkMemory { mine, image, remote: REMOTE, growth, lending })
 }
 

@@ -227,6 +227,7 @@ fn the_least_recently_used_registration_goes_first() {
     assert!(matches!(memory, SendMemory::Registered(_)) && lending.sge(0, 4096).is_some());
     assert_eq!(regions().len(), 1);
     lending.take_back(Way::Out, false);
+    assert!(use_one(&mut lending, 0), "it is still kept");
     drop(lending);
     assert_eq!(regions().len(), 0);
 }
