@@ -59,6 +59,9 @@ pub struct PeerTrust {
 }
 
 impl PeerTrust {
+    /// No trust.
+    pub const NONE: Self = Self { is_declared: false };
+
     /// Declares that the peer is trusted.
     ///
     /// # Safety

@@ -308,11 +308,6 @@ pub trait Fabric {
         false
     }
 
-    /// Deregisters memory that is kept registered, as much as others wait for. Core asks at each tick. It must not block.
-    fn trim(&mut self, link: &mut Self::Link) {
-        let _ = link;
-    }
-
     /// Returns the recorder of this link, while somebody records. Core calls it at each event, so it must cost no more than a
     /// branch.
     #[inline]

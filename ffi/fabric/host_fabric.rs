@@ -87,6 +87,43 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
+    /// Returns the messages longer than C0 out of registered buffers: those whose buffer was registered, and the others.
+    fn registrations(&self, _: &Self::Link) -> [u64; 2] {
+        [0; 2]
+    }
+    /// Returns core's name of memory that the caller of a blocking call has borrowed, for a message out of it. `None`: the message goes in
+    /// blocks.
+    ///
+    /// # Safety
+    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned.
+    unsafe fn lend_source(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<SendMemory> {
+        let _ = (endpoint, start, len);
+        None
+    }
+    /// Returns core's name of memory that the caller of a blocking call has borrowed mutably, for a message into it. `None`: the message comes
+    /// in blocks.
+    ///
+    /// # Safety
+    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned, and uses them no other way.
+    unsafe fn lend_destination(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Option<RecvMemory> {
+        let _ = (endpoint, start, len);
+        None
+    }
+    /// Takes the memory back that was lent for a message of this direction: once it has returned, no device and no peer uses it. Without
+    /// `is_released`, core may still use it, and the link is ended first. It may wait for the device.
+    fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {
+        let _ = (endpoint, way, is_released);
+    }
     /// Returns core's name of a part of a registered buffer, for a message out of it. `None`: the message goes in blocks. It is lent until
     /// [`take_back`](Self::take_back).
     fn source_memory(
@@ -126,46 +163,9 @@ pub unsafe trait HostFabric:
         let _ = (endpoint, memory);
         false
     }
-    /// Returns the messages longer than C0 out of registered buffers: those whose buffer was registered, and the others.
-    fn registrations(&self, _: &Self::Link) -> [u64; 2] {
-        [0; 2]
-    }
     /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         let _ = endpoint;
-    }
-    /// Returns core's name of memory that the caller of a blocking call has borrowed, for a message out of it. `None`: the message goes in
-    /// blocks.
-    ///
-    /// # Safety
-    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned.
-    unsafe fn lend_source(
-        &mut self,
-        endpoint: &mut Endpoint<Self>,
-        start: NonNull<u8>,
-        len: usize,
-    ) -> Option<SendMemory> {
-        let _ = (endpoint, start, len);
-        None
-    }
-    /// Returns core's name of memory that the caller of a blocking call has borrowed mutably, for a message into it. `None`: the message comes
-    /// in blocks.
-    ///
-    /// # Safety
-    /// The caller has borrowed `len` bytes from `start` on until [`take_back`](Self::take_back) has returned, and uses them no other way.
-    unsafe fn lend_destination(
-        &mut self,
-        endpoint: &mut Endpoint<Self>,
-        start: NonNull<u8>,
-        len: usize,
-    ) -> Option<RecvMemory> {
-        let _ = (endpoint, start, len);
-        None
-    }
-    /// Takes the memory back that was lent for a message of this direction: once it has returned, no device and no peer uses it. Without
-    /// `is_released`, core may still use it, and the link is ended first. It may wait for the device.
-    fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {
-        let _ = (endpoint, way, is_released);
     }
     /// Requests a wake-up from the peer or the device, and polls once more. Returns the time for which
     /// [`sleep_interests`](Self::sleep_interests) may be polled, never so long that a signal is missed. The caller then calls

@@ -44,6 +44,7 @@ impl RegisteredMemory {
     }
 
     /// Returns the memory as a peer on this host can map it.
+    #[allow(dead_code, reason = "for shared memory, which makes no use of it yet")]
     pub(crate) const fn exposed(&self) -> &ExposedMemory {
         &self.exposed
     }

@@ -4,6 +4,7 @@ use crate::command_line::options::{Common, Core};
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
 use crate::os::core_choice::{End, choose_core};
+use crate::os::trust::peer_trust;
 use crate::protocol::{
     HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
 };
@@ -111,6 +112,7 @@ impl<'a> Session<'a> {
             idle_timeout: self.common.idle_timeout,
             rdma_device: self.common.route.rdma_device(),
             peer_uid: self.common.peer_uid,
+            peer_trust: peer_trust(self.common.route.trust_peer),
             tuning: self.common.tuning.tuning(),
             interrupt: Some(self.signals.flag()),
             ..Options::default()

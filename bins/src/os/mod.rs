@@ -5,5 +5,7 @@
 pub mod inherited;
 #[expect(unsafe_code, reason = "asks for the action of a signal, which signal-hook does not tell")]
 pub mod signals;
+#[expect(unsafe_code, reason = "declares trust, as the user says")]
+pub mod trust;
 
 pub mod core_choice;

@@ -80,7 +80,6 @@ impl<F: Fabric> Driver<F> {
     /// one that is blocked elsewhere.
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
         self.release_wanted(fabric);
-        fabric.trim(self.endpoint.link_mut());
         if self.keepalive.take_turn(now) {
             // A due acknowledgement may wake the peer. A keepalive must not.
             self.endpoint.acknowledge(fabric);

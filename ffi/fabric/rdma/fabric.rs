@@ -284,10 +284,6 @@ impl Fabric for Rdma {
         })
     }
 
-    fn trim(&mut self, link: &mut RdmaLink) {
-        link.memory.lending.trim();
-    }
-
     #[inline]
     fn job_steps_ns(&self, _: &RdmaLink) -> u64 {
         self.job_steps_ns

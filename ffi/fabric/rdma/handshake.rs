@@ -309,7 +309,7 @@ struct Own {
     mine: RegisteredMemory,
     image: RegisteredMemory,
     growth: Option<Box<Growth>>,
-    lending: Lending,
+    lending: Box<Lending>,
     share: Arc<BudgetShare>,
 }
 
@@ -377,7 +377,7 @@ fn provision(connection: &mut RdmaConnection, negotiated: &Negotiated) -> Result
     if let Some((growth, small)) = growth.as_mut().zip(small) {
         growth.register_small(small, small_parts)?;
     }
-    let lending = connection.lending(Jobs::of_process());
+    let lending = Box::new(connection.lending(Jobs::of_process()));
     Ok(Own { mine, image, growth, lending, share })
 }
 

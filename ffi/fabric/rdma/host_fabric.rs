@@ -4,7 +4,7 @@ use super::connection::State;
 use super::fabric::{Rdma, RdmaLink};
 use super::image::Image;
 use super::sleep;
-use crate::fabric::{HostFabric, LossCause, RegisteredMemory, SleepEnd, Span, Way};
+use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, Way};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 use core::ops::Range;
@@ -104,6 +104,20 @@ unsafe impl HostFabric for Rdma {
         let lending = &mut endpoint.link_mut().memory.lending;
         // SAFETY: 1. The caller promises it. 2. Whoever sets `trusts_peer` promises it.
         unsafe { lending.lend_destination(memory, self.trusts_peer) }
+    }
+
+    fn register(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        _: bool,
+    ) -> Option<Registered> {
+        let has_registered = endpoint.link_mut().memory.lending.register_ahead(memory);
+        Some(if has_registered { Registered::Ready } else { Registered::Refused })
+    }
+
+    fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
+        endpoint.link_mut().memory.lending.trim();
     }
 
     fn take_back(&mut self, endpoint: &mut Endpoint<Self>, way: Way, is_released: bool) {

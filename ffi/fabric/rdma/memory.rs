@@ -30,7 +30,7 @@ pub(super) struct LinkMemory {
     /// None if landing is at connect.
     pub(super) growth: Option<Box<Growth>>,
     /// Memory of the application.
-    pub(super) lending: Lending,
+    pub(super) lending: Box<Lending>,
 }
 
 /// A registered control page with the first landing buffer in it or behind it.

@@ -78,10 +78,14 @@ pub(crate) fn agree(ends: &mut [(Connection, Connection)], is_good: impl Fn(u64)
         }
         let bytes = Budget::registered_bytes();
         let pinned = pinned_bytes();
-        if is_good(bytes) && pinned == bytes && registered_bytes().is_none_or(|seen| seen == bytes) {
+        let registered = registered_bytes();
+        if is_good(bytes) && pinned == bytes && registered.is_none_or(|registered| registered == bytes) {
             return bytes;
         }
-        assert!(Instant::now() < end, "{what}: the budget has {bytes} bytes, and {pinned} are pinned");
+        assert!(
+            Instant::now() < end,
+            "{what}: the budget has {bytes} bytes, {pinned} are pinned, and the devices have {registered:?}"
+        );
     }
 }
 

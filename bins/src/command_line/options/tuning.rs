@@ -17,6 +17,11 @@ pub struct RouteOptions {
     /// lists the GIDs. iWARP has no GIDs
     #[arg(long, value_name = "N", help_heading = "RDMA")]
     pub gid_index: Option<u32>,
+
+    /// Trust the other end, over RDMA: with --protocol register-cached, it keeps the right to write to the buffers that its messages are
+    /// received into, which saves their registration for each message. A peer with a defect or ill will can then change them at any time
+    #[arg(long, help_heading = "RDMA")]
+    pub trust_peer: bool,
 }
 
 /// Protocol, layout and arrival mode of a connection.
@@ -103,9 +108,10 @@ pub enum ProtocolOption {
     Superpipeline,
     /// a small landing buffer, and a larger one before what is larger is sent
     Provision,
-    /// remote writes between memory that is registered for each message: RDMA only
+    /// messages above 64K are written straight into memory that is registered for each; RDMA only
     Register,
-    /// messages out of registered buffers, which only rperf uses: copied once over shared memory, and not at all over RDMA
+    /// messages out of buffers that stay registered, which only rperf uses: written straight into memory over RDMA, copied once over shared
+    /// memory
     RegisterCached,
 }
 

@@ -70,7 +70,7 @@ fn connection_with(largest: Option<Layout>, small: Option<Layout>) -> (RdmaConne
         }
         growth
     });
-    let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+    let lending = Box::new(connection.lending(Box::leak(Box::new(Jobs::alone()))));
     (connection, LinkMemory { mine, image, remote: REMOTE, growth, lending })
 }
 

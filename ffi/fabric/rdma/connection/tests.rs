@@ -38,7 +38,7 @@ impl Ends {
         let first = FirstLanding::behind_page(layout);
         let image = connection.register(first, Access::Local).unwrap();
         let mine = connection.register(first, Access::RemoteWrite).unwrap();
-        let lending = connection.lending(Box::leak(Box::new(Jobs::alone())));
+        let lending = Box::new(connection.lending(Box::leak(Box::new(Jobs::alone()))));
         Self { connection, memory: LinkMemory { mine, image, remote: REMOTE, growth: None, lending } }
     }
 
@@ -237,7 +237,7 @@ fn outside_notify_mode_nothing_is_enclosed() {
 }
 
 /// Posts a remote write, and returns its work requests: place and bytes here, place there, and whether each is signaled.
-fn remote_write(ends: &mut Ends, bytes: u32) -> Vec<(usize, u32, u64, bool)> {
+fn remote_write(ends: &mut Ends, bytes: u32) -> Vec<(u64, u32, u64, bool)> {
     let memory = vec![7; 10_000];
     let (start, len) = (NonNull::from(&memory[..]).cast(), memory.len());
     let lending = &mut ends.memory.lending;
@@ -249,7 +249,7 @@ fn remote_write(ends: &mut Ends, bytes: u32) -> Vec<(usize, u32, u64, bool)> {
     assert!(ends.connection.write_remote(1000, bytes, REMOTE, &ends.memory));
     ends.ring();
     ends.memory.lending.take_back(Way::Out, false);
-    let at = |posted: &Posted| (posted.from[0].0 - memory.as_ptr().addr() as u64) as usize;
+    let at = |posted: &Posted| posted.from[0].0 - memory.as_ptr().addr() as u64;
     let is_signaled = |posted: &Posted| posted.flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0;
     posted().iter().map(|it| (at(it), it.from[0].1, it.to - REMOTE.addr, is_signaled(it))).collect()
 }

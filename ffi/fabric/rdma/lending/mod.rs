@@ -21,7 +21,7 @@ mod steps;
 use crate::budget::{BudgetShare, Charge, MemoryKind};
 use crate::fabric::rdma::image::Image;
 use crate::fabric::{RegisteredMemory, Span, Way};
-use crate::os::jobs::{Busy as JobsBusy, Jobs, Ticket as JobTicket};
+use crate::os::jobs::{Busy as JobsBusy, Jobs, Step, Steps, Ticket as JobTicket};
 use crate::os::page::page_bytes;
 use cache::{Cache, Kept};
 use core::ptr::NonNull;
@@ -173,6 +173,19 @@ impl Lending {
         let memory = Arc::clone(memory);
         let buffer = self.put(Way::In, |number| Lent::of_buffer(number, memory, is_trusted));
         buffer.map(RecvMemory::Lent)
+    }
+
+    /// Registers a buffer for messages out of it, ahead of the first, in this call. Returns false if the budget or the device refuses.
+    pub(in crate::fabric::rdma) fn register_ahead(&mut self, memory: &Arc<RegisteredMemory>) -> bool {
+        if !self.is_possible || self.cache.find(memory, access(Way::Out)).is_some() {
+            return self.is_possible;
+        }
+        let Lent { extent, memory, .. } = Lent::of_buffer(0, Arc::clone(memory), true);
+        let Some(charge) = self.charge(extent, true).filter(Charge::is_cached) else { return false };
+        // SAFETY: the buffer owns the memory.
+        let mut work = unsafe { Register::new(&self.pd, extent, access(Way::Out), charge, memory) };
+        let Step::Done(Some(held)) = work.step() else { return false };
+        self.cache.keep(held, access(Way::Out)).is_ok()
     }
 
     fn put(&mut self, way: Way, lent: impl FnOnce(u64) -> Lent) -> Option<Buffer> {

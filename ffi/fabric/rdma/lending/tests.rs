@@ -168,6 +168,19 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
 }
 
 #[test]
+fn a_buffer_can_be_registered_ahead() {
+    let (mut lending, memory) = (lending(), buffer(20_000));
+    assert!(lending.register_ahead(&memory) && lending.register_ahead(&memory));
+    assert_eq!(regions().len(), 1);
+    assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Registered(_))));
+    lending.take_back(Way::Out, false);
+    answer("ibv_reg_mr", libc::ENOMEM);
+    assert!(!lending.register_ahead(&buffer(20_000)));
+    memory.registrations().end();
+    assert_eq!(regions().len(), 0);
+}
+
+#[test]
 fn delivered_memory_has_remote_rights_only_with_trust() {
     for is_trusted in [false, true] {
         let (mut lending, memory) = (lending(), buffer(20_000));
@@ -214,6 +227,7 @@ fn the_least_recently_used_registration_goes_first() {
     assert!(matches!(memory, SendMemory::Registered(_)) && lending.sge(0, 4096).is_some());
     assert_eq!(regions().len(), 1);
     lending.take_back(Way::Out, false);
+    assert!(use_one(&mut lending, 0), "it is still kept");
     drop(lending);
     assert_eq!(regions().len(), 0);
 }
