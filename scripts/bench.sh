@@ -11,6 +11,9 @@ if [[ " $* " == *" --quick "* ]]; then
     programs=$target/debug
     cargo build --locked --profile test -p superpipe-bench --bins
     cargo build --locked --release -p superpipe-tools
+    "$programs/idle" --quick
+    "$programs/first_message" --quick
+    "$programs/limit_one_copy" --rounds 1 --seconds-per-config 0.0001 --sizes 1M --way ring,one,registered --probe
 else
     cargo build --locked --release -p superpipe-bench -p superpipe-tools --bins
 fi

@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod map;
 pub mod options;
 pub mod pattern;
+pub mod probe;
 pub mod process;
 pub mod report;
 pub mod ring;

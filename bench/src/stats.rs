@@ -1,4 +1,6 @@
-//! Statistics of slices.
+//! Statistics of slices, and of rounds.
+
+use serde_json::{Value, json};
 
 /// Statistics of a set of samples, in microseconds per message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,9 +66,44 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The median of the values of some rounds, and the values that all of them lie between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// the median
+    pub median: f64,
+    /// the least value
+    pub min: f64,
+    /// the largest value
+    pub max: f64,
+}
+
+impl Spread {
+    /// Returns the spread of values; of none, NaN between the infinities.
+    #[must_use]
+    pub fn new(values: &[f64]) -> Self {
+        Self {
+            median: median(values),
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// Returns it as a JSON object.
+    #[must_use]
+    pub fn to_json(self) -> Value {
+        json!({ "median": self.median, "min": self.min, "max": self.max })
+    }
+
+    /// Returns it as a column of a table.
+    #[must_use]
+    pub fn to_text(self) -> String {
+        format!("{:>6.2} [{:>6.2}, {:>6.2}]", self.median, self.min, self.max)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Summary, median, percentile};
+    use super::{Spread, Summary, median, percentile};
 
     #[test]
     fn percentiles_are_samples() {
@@ -83,6 +120,14 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_spread_has_the_extremes_of_its_values() {
+        let spread = Spread::new(&[3.0, 1.0, 2.0]);
+        assert_eq!(spread, Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(spread.to_text(), "  2.00 [  1.00,   3.00]");
+        assert_eq!(spread.to_json()["max"], 3.0);
     }
 
     #[test]

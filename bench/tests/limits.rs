@@ -13,6 +13,8 @@ use serde_json::Value;
 const LINES: &str = env!("CARGO_BIN_EXE_limit_lines");
 const BLOCKS: &str = env!("CARGO_BIN_EXE_limit_blocks");
 const ONE_COPY: &str = env!("CARGO_BIN_EXE_limit_one_copy");
+const FIRST_MESSAGE: &str = env!("CARGO_BIN_EXE_first_message");
+const IDLE: &str = env!("CARGO_BIN_EXE_idle");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
@@ -117,8 +119,50 @@ fn one_copy_checks_every_way_and_odd_sizes() {
 }
 
 #[test]
+fn registered_sources_are_compared_with_one_bare_copy() {
+    let args = ["--sizes", "128,64K,1M", "--way", "one,registered", "--rounds", "2"];
+    let Some(output) = run(ONE_COPY, &args) else { return };
+    let medians: Vec<Value> =
+        results(&output).into_iter().filter(|result| result["event"] == "median").collect();
+    assert_eq!(medians.len(), 6);
+    for pair in medians.chunks(2) {
+        assert_eq!(pair[0]["over_one"]["median"].as_f64(), Some(1.0));
+        assert!(pair[1]["over_one"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0), "{pair:?}");
+    }
+}
+
+#[test]
+fn first_messages_have_times_and_the_ratios_of_their_targets() {
+    let Some(_cores) = take_cores() else { return };
+    let output = Command::new(FIRST_MESSAGE).args(["--quick", "--json"]).output().expect("it was built");
+    // Rounds whose cores move are left out, so there may be none.
+    for result in results(&output) {
+        assert!(result["hidden_us"]["median"].as_f64().is_some_and(|us| us > 0.0), "{result}");
+        assert!(result["over_today"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0), "{result}");
+        let is_large = result["bytes"].as_u64() == Some(1 << 20);
+        assert_eq!(result["hidden_share"].is_object(), is_large, "{result}");
+        assert!(
+            !is_large || result["provision_us"]["median"].as_f64().is_some_and(|us| us > 0.0),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn idle_connections_are_compared_inside_rounds() {
+    let output = Command::new(IDLE).args(["--quick", "--json"]).output().expect("it was built");
+    let [result] = &results(&output)[..] else { panic!("one line") };
+    let number = |key: &str, inner: &str| result[key][inner].as_f64().expect("a number");
+    assert!(number("connect_over_default", "median") > 0.0);
+    // A page at each end, counted once. Other mappings of the process are not superpipe's.
+    let pages = number("resident_bytes", "max") / result["connections"].as_f64().expect("a number") / 4096.0;
+    assert!((1.0..=2.0).contains(&pages), "{result}");
+}
+
+#[test]
 fn a_byte_flipped_in_flight_is_detected() {
-    let one_copy = ["ring", "one", "split"].map(|way| (ONE_COPY, vec!["--flip-byte", "--way", way]));
+    let one_copy =
+        ["ring", "one", "split", "registered"].map(|way| (ONE_COPY, vec!["--flip-byte", "--way", way]));
     let siblings = [LINES, BLOCKS].map(|program| (program, vec!["--flip-byte"]));
     for (program, args) in siblings.into_iter().chain(one_copy) {
         let Some(output) = run(program, &args) else { return };

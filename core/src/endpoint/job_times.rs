@@ -1,6 +1,6 @@
 //! What an end knows about its jobs under way: what moves beside them, and what waits for them.
 
-use super::Endpoint;
+use super::{Counters, Endpoint};
 use crate::fabric::Fabric;
 use crate::job::JobKind;
 use crate::job_time::{Awaited, Direction, JobTime, Look};
@@ -69,11 +69,12 @@ impl<F: Fabric> Endpoint<F> {
         let source = self.zero_copy.source.filter(|_| !F::DIRECT);
         let has_claim = source
             .is_some_and(|source| matches!(self.sender.next_remote(source.id), RemoteNext::Write { .. }));
-        let remote = [self.counters.remote_bytes_sent, self.counters.remote_bytes_received];
+        let Counters { remote_bytes_sent, bytes_received, .. } = self.counters;
         View {
+            // A block that is taken out in parts counts with each.
             moved: [
-                self.sender.blocks_sent().wrapping_add(remote[0]),
-                self.receiver.consumed().wrapping_add(remote[1]),
+                self.sender.blocks_sent().wrapping_add(remote_bytes_sent),
+                self.receiver.consumed().wrapping_add(bytes_received),
             ],
             is_open: [!self.sender.can_start(), self.receiver.open().is_some()],
             awaits_release: [

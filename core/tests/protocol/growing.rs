@@ -173,6 +173,7 @@ fn landing_buffers_are_counted_until_they_are_released<F: TestFabric>() {
     assert_eq!((counters.landing_bytes, counters.landing_bytes_peak), ([bytes, 0, 0], bytes), "{}", F::NAME);
     assert_eq!((counters.growths, counters.refusals, counters.releases), (1, [0; 3], 0), "{}", F::NAME);
     assert!(counters.jobs_ns > 0 && counters.jobs_failed == 0, "{}", F::NAME);
+    assert_eq!((counters.jobs, counters.jobs_visible_ns), (1, counters.jobs_ns), "{}", F::NAME);
 
     // Only one GROWN or GROW-REFUSED may be unacknowledged.
     t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(0, 1, 0));

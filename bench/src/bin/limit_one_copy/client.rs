@@ -5,12 +5,14 @@ use core::mem;
 use superpipe::os::monotonic_ns;
 use superpipe_bench::channel::Channel;
 use superpipe_bench::failure::Failure;
+use superpipe_bench::probe::{self, Distance};
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Timeout;
 use superpipe_bench::stats::Summary;
 
 use crate::config::Config;
-use crate::end::{End, SharedState, Side};
+use crate::end::{End, PROBE_AT, SharedState, Side};
+use crate::server::PROBE;
 
 /// Messages of a check: each source twice.
 const CHECK_COUNT: u64 = 4;
@@ -21,13 +23,23 @@ pub(crate) struct Client<'a> {
     flip_byte: bool,
     /// the last message's; the flags begin as 0
     number: u64,
+    probe_number: u64,
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn new(shared: &'a SharedState<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
         let flip_byte = shared.options.flip_byte;
         let end = End::new(shared, Side::Client, timeout)?;
-        Ok(Self { end, channel: Channel::new(shared.map), flip_byte, number: 0 })
+        Ok(Self { end, channel: Channel::new(shared.map), flip_byte, number: 0, probe_number: 0 })
+    }
+
+    /// Probes the distance of the cores.
+    pub(crate) fn probe(&mut self) -> Result<Distance, Failure> {
+        self.channel.post([PROBE, 0, 0, 0, 0, 0]);
+        let distance =
+            probe::measure(self.end.shared.map, PROBE_AT, &mut self.probe_number, self.end.timeout)?;
+        self.channel.wait_done(0, self.end.timeout)?;
+        Ok(distance)
     }
 
     /// Visits the configuration at `index`.

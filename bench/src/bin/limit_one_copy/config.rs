@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// Read each message at its receiver before the next one, outside of the time
     #[arg(long)]
     pub(crate) read: bool,
+    /// Probe the distance of the cores before and after each round: rounds near and far have medians of their own, and one in which it changed
+    /// has none
+    #[arg(long)]
+    pub(crate) probe: bool,
     /// Use huge pages where the kernel gives them
     #[arg(long)]
     pub(crate) huge: bool,
@@ -68,6 +72,8 @@ pub(crate) enum Way {
     One,
     /// one copy, the first half by the receiver and the second by the sender
     Split,
+    /// superpipe, out of registered buffers (not among the default ways)
+    Registered,
 }
 
 /// One configuration.
@@ -118,6 +124,7 @@ impl Describe for Config {
             Way::Ring => "ring",
             Way::One => "one",
             Way::Split => "split",
+            Way::Registered => "registered",
         };
         vec![
             ("way", json!(way)),

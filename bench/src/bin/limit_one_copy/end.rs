@@ -12,20 +12,26 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::MmapMut;
+use superpipe::Address;
 use superpipe_bench::channel::CHANNEL_BYTES;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
 use superpipe_bench::pattern;
+use superpipe_bench::probe::PROBE_BYTES;
 use superpipe_bench::ring::{DirectionOffset, Ring};
 use superpipe_bench::spin::{Timeout, await_word};
 
 use crate::config::{Config, Options, Way};
+use crate::registered::Registered;
 
 /// The flags of both processes, each alone in a pair of lines.
 const FLAGS_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
 const FLAG_STRIDE: usize = 128;
 const FLAGS_OF_A_SIDE: usize = 3;
 const _: () = assert!(2 * FLAGS_OF_A_SIDE * FLAG_STRIDE <= PAGE_BYTES);
+/// The lines of the probe, behind the flags.
+pub(crate) const PROBE_AT: usize = FLAGS_AT + 2 * FLAGS_OF_A_SIDE * FLAG_STRIDE;
+const _: () = assert!(PROBE_AT + PROBE_BYTES <= FLAGS_AT + PAGE_BYTES);
 const RINGS_AT: usize = FLAGS_AT + PAGE_BYTES;
 /// Buffers begin at huge pages, which they may consist of.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -36,6 +42,8 @@ const SHARED_BUFFERS: usize = 3;
 pub(crate) struct SharedState<'a> {
     pub(crate) map: &'a SharedMapping,
     pub(crate) options: &'a Options,
+    /// where the two processes connect for `registered`
+    pub(crate) address: &'a Address,
     /// a command names a configuration by its index
     pub(crate) configs: &'a [Config],
 }
@@ -47,8 +55,13 @@ impl<'a> SharedState<'a> {
     }
 
     /// Lays the state out in `map`, which has [`SharedState::bytes`].
-    pub(crate) const fn new(map: &'a SharedMapping, options: &'a Options, configs: &'a [Config]) -> Self {
-        Self { map, options, configs }
+    pub(crate) const fn new(
+        map: &'a SharedMapping,
+        options: &'a Options,
+        address: &'a Address,
+        configs: &'a [Config],
+    ) -> Self {
+        Self { map, options, address, configs }
     }
 
     const fn ring_at(&self, side: Side) -> DirectionOffset {
@@ -132,8 +145,10 @@ pub(crate) struct End<'a> {
     incoming: Ring<'a>,
     /// the two sources of `ring`
     from: MmapMut,
-    /// the destination of `ring` and `one`
+    /// the destination of all ways but `split`
     to: MmapMut,
+    /// the connection of `registered`
+    registered: Option<Registered>,
 }
 
 impl<'a> End<'a> {
@@ -144,6 +159,10 @@ impl<'a> End<'a> {
         timeout: &'a Timeout,
     ) -> Result<Self, Failure> {
         let options = shared.options;
+        let registered = options.way.contains(&Way::Registered).then(|| match side {
+            Side::Client => Registered::connect(shared.address, options.bytes_max()),
+            Side::Server => Registered::accept(shared.address, options.bytes_max()),
+        });
         let ring = |side| Ring::new(shared.map, shared.ring_at(side), options.layout(), 0, timeout);
         Ok(Self {
             shared,
@@ -155,6 +174,7 @@ impl<'a> End<'a> {
             incoming: ring(side.other()),
             from: map::resident(2 * buffer_bytes(options), options.huge)?,
             to: map::resident(buffer_bytes(options), options.huge)?,
+            registered: registered.transpose()?,
         })
     }
 
@@ -187,6 +207,11 @@ impl<'a> End<'a> {
                 let at = self.private_source_at(number);
                 self.out.send(&self.from[at..at + config.bytes], config.copy)?;
             }
+            Way::Registered => {
+                if let Some(registered) = &mut self.registered {
+                    registered.send(number, config.bytes)?;
+                }
+            }
             // Pairs with the Acquire in `receive`.
             Way::One => self.mine.sent.store(number, Ordering::Release),
             Way::Split => {
@@ -209,6 +234,11 @@ impl<'a> End<'a> {
 
     /// Receives message `number`, or the answer to it: returns when it is complete.
     pub(crate) fn receive(&mut self, config: Config, number: u64) -> Result<(), Failure> {
+        if config.way == Way::Registered
+            && let Some(registered) = &mut self.registered
+        {
+            return registered.receive(&mut self.to[..config.bytes]);
+        }
         if config.way == Way::Ring {
             self.incoming.receive(&mut self.to[..config.bytes], config.copy)?;
             // Messages and answers alternate, so all of this side's earlier blocks were consumed.
@@ -247,6 +277,9 @@ impl<'a> End<'a> {
 
     /// Flips a bit of the last byte of the source of message `number`.
     pub(crate) fn flip_byte(&mut self, config: Config, number: u64) {
+        if let Some(registered) = &mut self.registered {
+            registered.flip_byte(number, config.bytes);
+        }
         let at = self.private_source_at(number) + config.bytes - 1;
         self.from[at] ^= 1;
         let words = self.shared.map.words(self.source_at(self.side, number), config.bytes);
@@ -256,6 +289,12 @@ impl<'a> End<'a> {
     /// Writes every byte of the source of message `number`.
     fn write(&mut self, config: Config, number: u64) {
         let contents = self.side.contents(number);
+        if config.way == Way::Registered
+            && let Some(registered) = &mut self.registered
+        {
+            registered.write(number, contents, config.bytes);
+            return;
+        }
         if config.way == Way::Ring {
             let at = self.private_source_at(number);
             pattern::fill(contents, &mut self.from[at..at + config.bytes]);

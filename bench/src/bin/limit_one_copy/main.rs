@@ -5,6 +5,8 @@
 //! - `one`: the source is shared. The sender sets a flag, and the receiver copies out of the source into private memory.
 //! - `split`: the destination is shared, too. The receiver copies the first half and the sender the second, at the same time; the
 //!   message is complete when both have.
+//! - `registered`, only if it is asked for: superpipe by the protocol register-cached, out of registered buffers. Its median has the ratio to `one`
+//!   in the same round, too.
 //!
 //! Before each message both processes write every byte of their sources, so that the message is as an application leaves it: in the
 //! caches of the sender's core as far as it fits. Then they meet, and only then the time begins. It ends when the answer, of the same
@@ -15,13 +17,16 @@ mod client;
 mod config;
 mod end;
 mod medians;
+mod registered;
 mod server;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use superpipe_bench::connection::SocketDirectory;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::SharedMapping;
+use superpipe_bench::probe::Distance;
 use superpipe_bench::process::Peer;
 use superpipe_bench::report::{Pass, print};
 
@@ -39,17 +44,27 @@ fn measure(options: &Options) -> Result<(), Failure> {
     let visit_ns = common.visit_ns()?;
     let configs = Config::all(options)?;
     let map = SharedMapping::new(SharedState::bytes(options), options.huge)?;
-    let shared = SharedState::new(&map, options, &configs);
+    let directory = SocketDirectory::new()?;
+    let address = directory.address();
+    let shared = SharedState::new(&map, options, &address, &configs);
     let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&shared, timeout))?;
     let mut client = Client::new(&shared, &timeout)?;
-    let mut medians = Medians::new(&configs);
+    let mut all = [None, Some(Distance::Near), Some(Distance::Far)].map(|at| Medians::new(&configs, at));
     for round in 1..=common.rounds {
+        let before = if options.probe { Some(client.probe()?) } else { None };
+        let mut halves_us = Vec::with_capacity(configs.len());
         for (index, config) in configs.iter().enumerate() {
             let summary = client.visit(*config, index, visit_ns)?;
             print(common.json, Pass::Round(round), config, &summary);
-            medians.add(index, summary.p50_us);
+            halves_us.push(summary.p50_us);
+        }
+        let after = if options.probe { Some(client.probe()?) } else { None };
+        if before != after {
+            eprintln!("round {round} is left out of the medians: the distance of the cores changed in it");
+        } else if let Some(medians) = all.iter_mut().find(|medians| medians.distance() == before) {
+            medians.add(&halves_us);
         }
     }
-    medians.print(common.json);
+    all.iter().for_each(|medians| medians.print(common.json));
     Ok(())
 }

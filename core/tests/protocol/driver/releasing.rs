@@ -54,6 +54,8 @@ fn a_landing_buffer_without_use_is_released<F: TestFabric>() {
     }
     tick(&mut two, begin + RELEASE_AFTER_NS - 1 + KEEPALIVE_NS);
     assert_eq!(two.fabric.grown_bytes(), 0);
+    let counters = two.ends[1].counters();
+    assert_eq!((counters.shrinks, counters.reclaims), (1, 0), "nobody needed the memory");
     assert!(!two.ends[1].endpoint().has_grown());
     // It grows again, and lives as long again.
     grow(&mut two);
@@ -89,6 +91,8 @@ fn short_memory_is_released_at_the_next_tick<F: TestFabric>() {
     assert!(two.fabric.grown_bytes() > 0, "no tick was due");
     tick(&mut two, 2 * KEEPALIVE_NS);
     assert_eq!(two.fabric.grown_bytes(), 0);
+    let counters = two.ends[1].counters();
+    assert_eq!((counters.shrinks, counters.reclaims), (1, 1));
 }
 
 fn memory_is_released_when_asked_for<F: TestFabric>() {

@@ -290,6 +290,11 @@ fn memory_that_is_registered_already_needs_no_job() {
             assert!(t.fabric.lent(to) == message, "{arrival:?}");
         }
         assert_eq!(t.ends[1].counters().remote_bytes_received, 9000);
+        for end in &t.ends {
+            let counters = end.counters();
+            let found = (counters.registrations_hit, counters.registrations_missed, counters.jobs);
+            assert_eq!(found, (3, 0, 0), "{arrival:?}");
+        }
         t.settle();
         t.fabric.deregister(source);
         t.fabric.deregister(destination);
