@@ -53,10 +53,15 @@ fn jobs(trace: &Trace) -> Vec<Job> {
         if let Step::JobEnd { job, visible_ns, .. } = step {
             let end_ns = entry.at_ns;
             let moved = match job {
-                JobKind::ProvisionImage | JobKind::ReleaseImage | JobKind::RegisterSource => *sent,
-                JobKind::ProvisionLanding | JobKind::ReleaseLanding | JobKind::RegisterDestination => {
-                    *consumed
-                }
+                JobKind::ProvisionImage
+                | JobKind::ReleaseImage
+                | JobKind::RegisterSource
+                | JobKind::Expose => *sent,
+                JobKind::ProvisionLanding
+                | JobKind::ReleaseLanding
+                | JobKind::RegisterDestination
+                | JobKind::Map
+                | JobKind::Unmap => *consumed,
                 JobKind::Deregister | JobKind::EndLink => (*sent).min(*consumed),
             };
             let since_cts_ns = if *cts >= begin_ns { end_ns - *cts } else { 0 };
