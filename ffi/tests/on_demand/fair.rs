@@ -161,7 +161,7 @@ fn a_peer_that_ignores_shrink_starves_none_of_seven() {
     seven_beside(Hog::Sender);
 }
 
-/// That it is reclaimed before what a busy one has is shown where time stands still (`core/src/budget/pool/tests`): here an end that is not
+/// That it is reclaimed before what a busy one has is shown where time stands still (`core/src/budget/pool/tests.rs`): here an end that is not
 /// scheduled for 20 ms counts as one that withholds.
 #[test]
 fn idle_memory_is_reclaimed_for_one_that_lacks_it() {
