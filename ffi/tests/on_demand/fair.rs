@@ -2,8 +2,9 @@
 //! nothing back.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use superpipe::{Budget, Connection, Drive, SendOperation};
 
