@@ -14,6 +14,8 @@ const CONNECTIONS: usize = 10_000;
 /// The base, in the control page (wire.md 2.5).
 const BASE: Layout = Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside };
 const LARGEST: Layout = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
+/// A message that the base holds, and one that it does not.
+const SHORT: usize = 2000;
 const LONG: usize = 64 << 10;
 
 fn message(bytes: usize) -> Transfer {
@@ -28,7 +30,7 @@ fn message(bytes: usize) -> Transfer {
     }
 }
 
-/// Returns a client that sends 8 bytes, or a long message if it is the last one.
+/// Returns a client that sends a short message, or a long message if it is the last one.
 fn client(number: usize) -> ConnectionPlan {
     let growth = GrowthSetup {
         largest: LARGEST,
@@ -38,8 +40,7 @@ fn client(number: usize) -> ConnectionPlan {
         base: None,
     };
     let send_queue = Profile::roce_100g().send_queue;
-    let short = Transfer { send_method: SendMethod::TrySend(1), ..message(8) };
-    let transfer = if number + 1 == CONNECTIONS { message(LONG) } else { short };
+    let bytes = if number + 1 == CONNECTIONS { LONG } else { SHORT };
     ConnectionPlan {
         number,
         hosts: [1, 0],
@@ -48,7 +49,7 @@ fn client(number: usize) -> ConnectionPlan {
             setup: Setup { send_queue, growth: Some(growth), ..Setup::new(BASE, number as u64) },
             configs: [Config::default(); 2],
             origin: Origin::default(),
-            transfers: [vec![transfer], Vec::new()],
+            transfers: [vec![message(bytes)], Vec::new()],
             slowness: [1; 2],
         },
         programs: None,

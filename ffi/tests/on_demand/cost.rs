@@ -22,6 +22,15 @@ fn idle_connections_cost_a_page_a_side() {
     assert!(mapped.resident_bytes <= COUNT as u64 * 2 * PAGE, "{}", mapped.resident_bytes);
 }
 
+/// Waits until the threads that close descriptors of segments have closed them all.
+fn await_closed_segments() {
+    let is_segment = |entry: std::io::Result<std::fs::DirEntry>| {
+        let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:superpipe"))
+    };
+    await_that("no segment is open", || !std::fs::read_dir("/proc/self/fd").unwrap().any(is_segment));
+}
+
 #[test]
 fn an_end_has_two_descriptors() {
     let _alone = alone();
@@ -29,11 +38,13 @@ fn an_end_has_two_descriptors() {
         // The process's own: the helper thread of jobs has none.
         let (mut a, mut b) = pairs(1, options(landing)).remove(0);
         carry(&mut a, &mut b, &bytes(1, 1_000_000));
+        await_closed_segments();
         let before = descriptors();
         let mut more = pairs(10, options(landing));
         for (a, b) in &mut more {
             carry(a, b, &bytes(2, 1_000_000));
         }
+        await_closed_segments();
         assert_eq!(descriptors() - before, 10 * 2 * 2, "{}: a socket and a pidfd", landing.name());
         drop(more);
         assert_eq!(descriptors(), before);

@@ -3,6 +3,7 @@
 
 mod cost;
 mod ends;
+mod fair;
 mod transfers;
 
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -9,7 +9,9 @@ use crate::peer::script::Step::{
 use crate::peer::script::{
     Carry, GROW, GROW_REFUSED, GROWN, Kind, Of, Patch, RETIRED, Role, SHRINK, Script, Step,
 };
-use crate::us::{Us, recv_all, recv_three, send_long};
+use crate::us::{
+    Us, recv_all, recv_three, recv_three_without_budget, send_long, send_long_without_budget, send_then_recv,
+};
 
 use Carry::{HeldSparse, LargeSparse, Nothing, Segment, SmallSparse, Sparse};
 use Kind::{Grant, Hello, Ready, Welcome};
@@ -93,6 +95,21 @@ cases! {
     a_ring_with_slot_lines_inside: wrong_answer!("wrong number or layout", grown(INSIDE, 0, 0));
     an_epoch_out_of_turn: wrong_answer!("wrong number or layout", control(GROWN, 1 | 2 << 32, RING, 0, 0));
     an_answer_to_another_grow: wrong_answer!("an answer to no GROW", control(GROWN, 2 | 1 << 32, RING, 0, 0));
+    a_grant_without_room_in_the_budget:
+        on(warm![Hear(GROW), grown(RING, 0, 0), Hear(RETIRED), Take], send_long_without_budget, OK);
+    a_grant_that_comes_once_the_message_is_over:
+        on(warm![Hear(GROW), Take, grown(RING, 0, 0), Hear(RETIRED), Message(1, 2000)], send_then_recv, OK);
+    a_shrink_of_what_came_once_the_message_was_over: on(
+        warm![
+            Hear(GROW), Take, grown(RING, 0, 0), Hear(RETIRED), control(SHRINK, 1, 2, 0, 0), Hear(RETIRED),
+            Message(1, 2000)
+        ],
+        send_then_recv, OK
+    );
+    a_shrink_while_an_epoch_is_granted: wrong_answer!(
+        "SHRINK of an epoch", grown(RING, 0, 0), control(SHRINK, 1, 2, 0, 0)
+    );
+    a_peer_that_dies_when_it_is_asked: on(warm![Hear(GROW), Die], send_long, LOST);
     a_peer_that_dies_once_it_has_granted: on(warm![Hear(GROW), grown(RING, 0, 1), Die], send_long, LOST);
     growth_where_none_was_agreed: Case {
         text: "does not grow",
@@ -109,6 +126,28 @@ cases! {
         ],
         recv_three, OK
     );
+    a_grow_that_finds_no_room_in_the_budget: on(
+        warm![
+            Cue, control(GROW, 1, 64 << 10, 0, 0), Hear(GROW_REFUSED), Message(1, 2000), Message(2, 8),
+            Message(3, 500), Message(4, 40)
+        ],
+        recv_three_without_budget, OK
+    );
+    a_grow_before_the_last_one_is_over: on(
+        warm![
+            control(GROW, 1, 64 << 10, 0, 0), Cue, Hear(GROWN), control(GROW, 2, 128 << 10, 0, 0),
+            Message(1, 2000), control(RETIRED, 1, 0, 0, 0), Hear(GROWN), Message(2, 8), Message(3, 500),
+            Message(4, 40)
+        ],
+        recv_three, OK
+    );
+    retired_before_its_chunks_came: Case {
+        text: "unread chunks",
+        ..on(
+            warm![control(GROW, 1, 64 << 10, 0, 0), Cue, Hear(GROWN), control(RETIRED, 0, 1_000_000, 0, 0)],
+            recv_all, PROTOCOL
+        )
+    };
     a_peer_that_takes_all_pages_away: on(
         warm![
             control(GROW, 1, 512 << 10, 0, 0), Cue, Hear(GROWN), Punch, Message(1, 2000), Message(2, 2000),

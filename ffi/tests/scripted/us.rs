@@ -3,11 +3,14 @@
 use core::time::Duration;
 use std::thread;
 
-use superpipe::{Connection, Reason, RecvStream, SendStream};
+use superpipe::{Budget, Connection, Reason, RecvStream, SendStream};
 
 use crate::case::{Failed, GOODBYE, Seen, bounded, bounded_idle, interrupted};
 use crate::peer::process::Peer;
 use crate::peer::script::pattern;
+
+/// Default of the process's limit of shared memory.
+const SHARED_MAX: u64 = 1 << 30;
 
 /// The connection, the peer's process, and the deadline of the case.
 pub(crate) struct Us<'a> {
@@ -122,6 +125,30 @@ pub(crate) fn send_long(us: &mut Us) -> Seen {
 pub(crate) fn send_parts(us: &mut Us) -> Seen {
     let message = vec![7; 16_000];
     Ok(us.timed(|connection, limit| connection.send(1, &[&message], limit))?)
+}
+
+/// Does the same, and then receives a message.
+pub(crate) fn send_then_recv(us: &mut Us) -> Seen {
+    send_long(us)?;
+    recv(us)
+}
+
+/// Leaves nothing of the budget but what is in use, while `call` runs.
+fn without_budget(us: &mut Us, call: fn(&mut Us) -> Seen) -> Seen {
+    Budget::set_shared_max(Budget::shared_bytes());
+    let seen = call(us);
+    Budget::set_shared_max(SHARED_MAX);
+    seen
+}
+
+/// Sends a long message where the budget has no room.
+pub(crate) fn send_long_without_budget(us: &mut Us) -> Seen {
+    without_budget(us, send_long)
+}
+
+/// Does the same as [`recv_three`] where the budget has no room.
+pub(crate) fn recv_three_without_budget(us: &mut Us) -> Seen {
+    without_budget(us, recv_three)
 }
 
 /// Sends messages in lines until one fails.

@@ -106,6 +106,10 @@ pub(super) fn cases() -> Vec<Case> {
         posted("posted, shrinking: 2 inline", &[inline(); 2]).growing(OWN.shrinking(1)),
         posted("posted, growing: GROW crosses SHRINK", &[message(320)]).at_once().growing(OWN.shrinking(1)),
         posted("posted, growing: jobs fail", &[message(192)]).at_once().growing(ONE.failing([1, 1])),
+        posted("posted, growing: shrinks, and jobs fail", &[message(320)])
+            .settling()
+            .growing(ONE.shrinking(1).failing([1, 1])),
+        posted("posted, growing: twice, and shrinks", &[message(700)]).settling().growing(TWO.shrinking(1)),
         posted("posted, growing: cancel", &[message(192).cancelled()]).at_once().growing(ONE),
         posted("posted, growing: there, shrinking: back", &[message(192)])
             .at_once()
