@@ -10,7 +10,7 @@ use superpipe::{Budget, Tuning};
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryOptions {
     /// Most memory that this process registers (pins) for RDMA [default: RLIMIT_MEMLOCK, which ulimit -l shows; 1G if that is
-    /// unlimited]. A connection takes about 1M, and the tool exits with 9 if that does not fit
+    /// unlimited or does not bind the process, as root's]. A connection takes about 1M, and the tool exits with 9 if that does not fit
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, help_heading = "Memory")]
     pub pinned_max: Option<u64>,
 
