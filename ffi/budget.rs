@@ -94,7 +94,8 @@ struct Account {
 }
 
 impl Budget {
-    /// Sets the limit for memory that is registered from now on. The kernel refuses more than RLIMIT_MEMLOCK, also if this limit is higher.
+    /// Sets the limit for memory that is registered from now on. The kernel refuses more than RLIMIT_MEMLOCK where that binds the process, also
+    /// if this limit is higher. A connection that is being made has 8 KiB registered for the handshake before it takes its share.
     pub fn set_registered_max(bytes: u64) {
         REGISTERED.set_max(bytes);
     }

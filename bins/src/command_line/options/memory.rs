@@ -10,7 +10,7 @@ use superpipe::{Budget, Tuning};
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryOptions {
     /// Most memory that this process registers (pins) for RDMA [default: RLIMIT_MEMLOCK, which ulimit -l shows; 1G if that is
-    /// unlimited, or does not bind this process]. A connection takes about 1M, and one with --landing on-demand some pages, and the tool
+    /// unlimited, or does not bind the process, as root's]. A connection takes about 1M, and one with --landing on-demand some pages, and the tool
     /// exits with 9 if that does not fit. What a landing buffer on demand grows by is optional: without room the transfer is slower
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, help_heading = "Memory")]
     pub pinned_max: Option<u64>,

@@ -54,7 +54,7 @@ pub struct TuningOptions {
     pub arrival: ArrivalOption,
 
     /// When landing buffers are provisioned [default: at-connect; with --protocol provision always on-demand]. An idle connection whose
-    /// landing is on demand costs one page at each end, and over RDMA its posted receives; its landing buffers grow with what is sent, and
+    /// landing is on demand costs one page at each end, and about 16K over RDMA; its landing buffers grow with what is sent, and
     /// shrink again when idle. Give it at one end, or equally at both
     #[arg(long, value_enum, value_name = "WHEN", help_heading = "Tuning")]
     pub landing: Option<LandingOption>,

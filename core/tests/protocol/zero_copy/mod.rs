@@ -14,6 +14,7 @@ use superpipe_testkit::{PairFabric, Posted, Setup, TestFabric};
 mod endings;
 mod faults;
 mod hostile;
+mod odd_orders;
 mod properties;
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };

@@ -135,6 +135,8 @@ fn an_active_end_goes_on_with_each_packet_that_comes() {
 fn the_share_of_the_budget_is_all_that_is_registered() {
     let mut end = half_open(Role::Active);
     assert_eq!(end.share_bytes(), 0, "nothing is agreed on");
+    let registered = || script(|script| script.regions.iter().map(|region| region.bytes).sum::<u64>());
+    assert_eq!(registered(), 8 << 10, "the first receives, before the budget can be asked");
     end.drive(0);
     receive(&welcome(1 << 20).0);
     assert!(is_pending(&end.drive(0)));
@@ -146,8 +148,7 @@ fn the_share_of_the_budget_is_all_that_is_registered() {
     let mail = [16, 144].map(|receives| round_to_pages(256 * 8 + 256 + receives * 256).unwrap());
     assert_eq!(share_bytes, (halves + mail[0] + mail[1]) as u64);
     assert_eq!(agreed.share.bytes(), share_bytes);
-    let registered: u64 = script(|script| script.regions.iter().map(|region| region.bytes).sum());
-    assert_eq!(registered, share_bytes);
+    assert_eq!(registered(), share_bytes);
     assert_eq!(script(|script| script.receives.len()), 144, "those that took packets are posted again");
 }
 
