@@ -1,9 +1,11 @@
 //! Messages and streams of every size arrive whole, however the memory for them comes and goes.
 
-use std::io::{Read, Write};
+use core::time::Duration;
+use std::io::{Read, Write, pipe};
 use std::thread;
 
-use superpipe::{Arrival, LandingMode, Options, Tuning, WaitStrategy};
+use superpipe::io::{Digest, DigestKind, Source};
+use superpipe::{Arrival, Connection, LandingMode, Options, Protocol, Tuning, WaitStrategy};
 
 use crate::{DEADLINE, alone, bytes, carry, options, pair, pairs};
 
@@ -130,4 +132,41 @@ fn many_connections_grow_at_the_same_time() {
             });
         }
     });
+}
+
+/// Time of the job that an end makes for its peer's GROW while `work` runs there: the shortest of a few.
+fn job_ns(work: impl Fn(Connection) -> Connection + Sync) -> u64 {
+    let job = |_| {
+        let (mut a, b) = pair();
+        a.set_protocol(Protocol::Provision);
+        thread::scope(|scope| {
+            let working = scope.spawn(|| work(b));
+            // It goes out once the larger landing buffer is there, and is never received.
+            a.send(1, &[&[1; 50_000]], DEADLINE).unwrap();
+            working.join().unwrap().counters().jobs_ns
+        })
+    };
+    (0..3).map(job).min().unwrap()
+}
+
+#[test]
+fn a_job_is_made_while_its_end_waits_for_its_own_source() {
+    let _alone = alone();
+    // It takes 0.1 ms.
+    const HANG_NS: u64 = 30_000_000;
+    let waiting_ns = job_ns(|mut end| {
+        let (reader, _writer) = pipe().unwrap();
+        let mut source = Source::new(reader.into()).unwrap();
+        let mut stream = end.open_stream(2, DEADLINE).unwrap();
+        stream.set_deadline(Duration::from_millis(700));
+        stream.read_from(&mut source, 100, &mut Digest::new(DigestKind::None)).unwrap_err();
+        drop(stream);
+        end
+    });
+    let blocked_ns = job_ns(|mut end| {
+        end.keep_alive_while(|| thread::sleep(Duration::from_millis(700)));
+        end
+    });
+    assert!((1..HANG_NS).contains(&waiting_ns), "{waiting_ns} ns");
+    assert!((1..HANG_NS).contains(&blocked_ns), "{blocked_ns} ns");
 }
