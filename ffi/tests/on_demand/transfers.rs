@@ -5,7 +5,10 @@ use std::io::{Read, Write, pipe};
 use std::thread;
 
 use superpipe::io::{Digest, DigestKind, Source};
-use superpipe::{Arrival, Connection, LandingMode, Options, Protocol, Tuning, WaitStrategy};
+use superpipe::{
+    Arrival, Connection, Drive, LandingMode, Options, Protocol, RecvOperation, TryRecv, TrySend, Tuning,
+    WaitStrategy,
+};
 
 use crate::{DEADLINE, alone, bytes, carry, options, pair, pairs};
 
@@ -169,4 +172,36 @@ fn a_job_is_made_while_its_end_waits_for_its_own_source() {
     });
     assert!((1..HANG_NS).contains(&waiting_ns), "{waiting_ns} ns");
     assert!((1..HANG_NS).contains(&blocked_ns), "{blocked_ns} ns");
+}
+
+#[test]
+fn a_message_longer_than_the_page_is_for_an_operation() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let message = bytes(4, 10_000);
+    assert_eq!(a.try_send(1, &[&message]).unwrap(), TrySend::TooLong);
+    thread::scope(|scope| {
+        // All of it is in the two landing buffers.
+        let sending = scope.spawn(|| a.send(1, &[&message], DEADLINE).unwrap());
+        let (mut place, mut receive) = (vec![0; 10_000], RecvOperation::new());
+        while !sending.is_finished() {
+            b.progress();
+            assert!(!matches!(b.try_recv(&mut [&mut place]).unwrap(), TryRecv::Received(_)));
+        }
+        assert!(matches!(b.try_recv(&mut [&mut place]).unwrap(), TryRecv::Incomplete(_)));
+        while !matches!(b.drive_recv(&mut receive, &mut [&mut place]).unwrap(), Drive::Done(_)) {}
+        assert!(place == message);
+    });
+}
+
+#[test]
+fn messages_that_are_sent_at_once_grow_nothing() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    for _ in 0..10_000 {
+        let _ = a.try_send(1, &[&[1; 1000]]).unwrap();
+        a.progress();
+        b.progress();
+    }
+    assert_eq!((a.try_send(1, &[&[1; 1000]]).unwrap(), a.counters().growths_asked), (TrySend::Full, 0));
 }
