@@ -130,7 +130,7 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into(slices, deadline))
     }
 
-    /// Sends a message of up to 64 KiB if that is possible without waiting. Makes no system call, except to wake a peer that sleeps,
+    /// Sends a message of up to 64 KiB, and not longer than the landing buffer, if that is possible without waiting. Makes no system call, except to wake a peer that sleeps,
     /// allocates nothing and takes no lock.
     ///
     /// A loop of tries must call [`progress`](Self::progress) now and then, which sends keepalives and detects a peer that has ended.

@@ -10,7 +10,8 @@ pub enum TrySend {
     Sent,
     /// There is no credit now, or another transfer is open: try again.
     Full,
-    /// The message is too long to be sent at once: begin an operation ([`Connection::drive_send`](crate::Connection::drive_send)).
+    /// The message is too long to be sent at once: begin an operation ([`Connection::drive_send`](crate::Connection::drive_send)). With
+    /// landing on demand that depends on what the landing buffer has grown to: one that has not grown holds 2,672 bytes.
     TooLong,
 }
 
@@ -25,6 +26,7 @@ pub enum TryRecv {
     TooSmall(Incoming),
     /// A message has arrived in part: try again, or begin an operation
     /// ([`Connection::drive_recv`](crate::Connection::drive_recv)). A message of more than 64 KiB never completes without an
-    /// operation, since its sender waits for the CTS (unless its protocol is eager).
+    /// operation, since its sender waits for the CTS (unless its protocol is eager). Nor does one that is longer than the landing buffer was
+    /// when it began: with landing on demand, of more than 2,672 bytes.
     Incomplete(Incoming),
 }

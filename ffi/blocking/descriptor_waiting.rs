@@ -1,6 +1,6 @@
 //! Waiting for a descriptor of the caller, the source or sink of a stream, while the connection makes progress.
 
-use superpipe_core::driver::{DescriptorWait, DescriptorWaitNext, SLEEP_MAX_NS};
+use superpipe_core::driver::{DescriptorWait, DescriptorWaitNext, Driver, SLEEP_MAX_NS};
 
 use super::access::DriverAccess;
 use super::host_driver::now;
@@ -11,6 +11,9 @@ use crate::os::clock::until;
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, poll};
 
+/// Longest pause while a job is under way: nobody wakes this end when it has ended, and rounds may have to make its steps.
+const JOB_PAUSE_NS: u64 = 50_000;
+
 /// Calls that wait for a descriptor, for every kind of access.
 pub(super) trait DescriptorWaiting: DriverAccess {
     /// Waits until a descriptor is ready, or its stream was rejected, and makes progress meanwhile.
@@ -20,7 +23,7 @@ pub(super) trait DescriptorWaiting: DriverAccess {
         mut wait: DescriptorWait,
         armed: &mut ArmedDeadline,
     ) -> Result<(), Error> {
-        let mut sleep_ns = until(armed.at_ns(monotonic_ns())).min(SLEEP_MAX_NS);
+        let mut sleep_ns = until(armed.at_ns(monotonic_ns())).min(longest_pause_ns(&self.hold().driver));
         loop {
             if self.is_interrupted() {
                 return Err(Error::interrupted());
@@ -49,7 +52,7 @@ pub(super) trait DescriptorWaiting: DriverAccess {
                     if left_ns == 0 {
                         return Err(Error::deadline());
                     }
-                    left_ns.min(SLEEP_MAX_NS)
+                    left_ns.min(longest_pause_ns(&host.driver))
                 }
             };
         }
@@ -57,3 +60,7 @@ pub(super) trait DescriptorWaiting: DriverAccess {
 }
 
 impl<A: DriverAccess> DescriptorWaiting for A {}
+
+fn longest_pause_ns<F: HostFabric>(driver: &Driver<F>) -> u64 {
+    if driver.has_jobs() { JOB_PAUSE_NS } else { SLEEP_MAX_NS }
+}

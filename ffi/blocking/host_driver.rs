@@ -149,9 +149,10 @@ impl<F: HostFabric> HostDriver<F> {
         has_moved
     }
 
-    /// Makes one turn of the helper thread that sends keepalives while the owner is blocked.
-    pub(super) fn keep_alive(&mut self) {
+    /// Makes one turn of the helper thread that sends keepalives while the owner is blocked. Returns true while a job is under way.
+    pub(super) fn keep_alive(&mut self) -> bool {
         self.driver.progress(&mut self.fabric);
         self.tick(now());
+        self.driver.has_jobs()
     }
 }

@@ -13,6 +13,9 @@ use super::access::DriverAccess;
 /// Period of the thread: half of that of keepalives (0.2 s), so a keepalive is late by half a period at most.
 const TURN: Duration = Duration::from_millis(100);
 
+/// The same while a job is under way, whose steps the turns may have to make: a job has a few, and a peer may wait for its end.
+const JOB_TURN: Duration = Duration::from_millis(1);
+
 type Slot<A> = Mutex<Option<A>>;
 
 /// The slot where a connection is lent to the thread.
@@ -60,14 +63,17 @@ impl<A> Drop for Lent<'_, A> {
 
 /// Runs the thread until the owner drops the slot.
 fn keep_alive<A: DriverAccess>(slot: &Weak<Slot<A>>) {
+    let mut turn = TURN;
     loop {
-        thread::sleep(TURN);
+        thread::sleep(turn);
+        turn = TURN;
         let Some(slot) = slot.upgrade() else { return };
         // Another half that holds the lock sends keepalives itself.
         if let Some(access) = &mut *lock(&slot)
             && let Some(mut host) = access.try_hold()
+            && host.keep_alive()
         {
-            host.keep_alive();
+            turn = JOB_TURN;
         }
     }
 }

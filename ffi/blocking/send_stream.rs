@@ -71,6 +71,10 @@ impl<'a, A: DriverAccess> BlockingSendStream<'a, A> {
             // the connection owns, or a half of it, and nothing here drops. 2. No reference to shared memory is ever made (`HostFabric`).
             let mut read = || unsafe { source.read_spans(spans.list()) };
             let outcome = if blocks { self.connection.keep_alive_while(read) } else { read() };
+            if !matches!(outcome, Ok(ReadOutcome::Bytes(_))) {
+                // The source may have nothing for long. The landing buffer may go meanwhile.
+                self.connection.access().hold().driver.endpoint_mut().unreserve(id);
+            }
             match outcome.map_err(StreamError::Local)? {
                 ReadOutcome::End => return Ok(0),
                 ReadOutcome::WouldBlock => {

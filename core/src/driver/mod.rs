@@ -188,6 +188,13 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.progress(fabric) > 0
     }
 
+    /// Returns true while a job of the fabric is under way. Nothing wakes a caller when it ends, and rounds may have to make its steps: so
+    /// pauses between them should be short.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        self.endpoint.has_jobs()
+    }
+
     /// Returns why the connection has ended, if it has, after a round in which nothing moved, and once the memory of messages that are over is
     /// released: their operations are done before. A CTS or REJECT that is due to a peer
     /// that is gone is dropped first: if a REJECT was, transfers that arrived behind it can be taken, and the result is `None`.

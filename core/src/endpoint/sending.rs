@@ -241,8 +241,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Reserves free bytes of blocks, at most `max_bytes`, which the caller fills in place with the next bytes of a transfer.
-    /// [`commit`](Self::commit) sends them. Until that, or a push or the transfer's end, this end moves to no other landing buffer; a call
-    /// that waits for a larger one, by the provision protocol, ends the reservation before.
+    /// [`commit`](Self::commit) sends them. Until that, or a push, the transfer's end or [`unreserve`](Self::unreserve), this end moves to no
+    /// other landing buffer; a call that waits for a larger one, by the provision protocol, ends the reservation before.
     ///
     /// # Errors
     /// `NoCredit`: call again after [`progress`](Self::progress). `Rejected`, `NotOpen`, `Closed`; `WrongLength`
@@ -293,6 +293,12 @@ impl<F: Fabric> Endpoint<F> {
             fabric.ring_doorbell(&mut self.link);
         }
         Ok(())
+    }
+
+    /// Ends the last reservation of a transfer, of which nothing is sent. For a caller that has nothing to fill it with for now: a
+    /// reservation keeps this end from moving to another landing buffer, and so the peer from releasing this one.
+    pub fn unreserve(&mut self, id: TransferId) {
+        self.sender.end_reservation(id);
     }
 
     /// Ends a stream.

@@ -1,6 +1,6 @@
 //! Blocks that the application fills in place.
 
-use super::Sender;
+use super::{Sender, TransferId};
 use crate::fabric::Fabric;
 use crate::wire::layout::{Landing, Layout};
 
@@ -41,6 +41,13 @@ impl<F: Fabric> Sender<F> {
         }
         let Landing { memory, layout } = self.landing;
         Reservation { memory, layout, first: self.at, bytes }
+    }
+
+    /// Ends the reservation of a transfer: nothing of it is sent.
+    pub(crate) fn end_reservation(&mut self, id: TransferId) {
+        if let Ok(open) = self.open(id) {
+            open.reserved = 0;
+        }
     }
 
     /// Returns the bytes that were reserved, and may be committed.

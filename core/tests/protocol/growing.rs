@@ -4,7 +4,7 @@
 use superpipe_core::driver::{Driver, Ended, WaitStrategy};
 use superpipe_core::{
     Arrival, Closed, Config, End, Endpoint, Failure, FlagPlace, Layout, Length, Line, Nanos, Origin,
-    ProtocolError, Readable, Reason, control_page,
+    ProtocolError, Readable, Reason, RefusedSend, control_page,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, GrowthSetup, Memory, Posted, Setup, TestFabric};
@@ -118,6 +118,7 @@ on_both! {
     a_peer_that_is_gone_has_closed_although_its_data_are_in_two_rings
     what_was_not_granted_yet_cannot_be_retired
     landing_buffers_are_counted_until_they_are_released
+    a_reservation_that_is_given_up_lets_the_end_move
 }
 
 fn growth_that_was_not_agreed_is_refused<F: TestFabric>() {
@@ -335,4 +336,18 @@ fn what_was_not_granted_yet_cannot_be_retired<F: TestFabric>() {
     t.control([4, 2, 4096, 0, 0]);
     t.control([4, 3, 4096, 0, 0]);
     t.is_broken(ProtocolError::GrowTwice);
+}
+
+fn a_reservation_that_is_given_up_lets_the_end_move<F: TestFabric>() {
+    let mut t = Victim::<F>::new(true);
+    let id = t.end.start(7, Length::Exact(5000)).unwrap();
+    t.settle();
+    assert_eq!(t.said(0)[0], 4, "{}", F::NAME);
+    t.end.reserve(&mut t.fabric, id, 10).unwrap();
+    t.control([5, 1 | 1 << 32, LARGEST_WORD, 16, 0]);
+    assert_eq!(t.end.counters().moves, 0, "{}: the application fills blocks in place", F::NAME);
+    t.end.unreserve(id);
+    t.settle();
+    assert_eq!((t.end.counters().moves, t.end.closed()), (1, None), "{}", F::NAME);
+    assert_eq!(t.end.commit(&mut t.fabric, id, 1), Err(RefusedSend::WrongLength), "{}", F::NAME);
 }

@@ -1,9 +1,12 @@
 //! What connections with landing on demand cost, by the budget and by the kernel.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::io::{Read, Write, pipe};
 use std::thread;
 use std::time::Instant;
 
+use superpipe::io::{Digest, DigestKind, Source};
 use superpipe::{Budget, ErrorKind, LandingMode, Options, Tuning};
 
 use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, descriptors, mapped, options, pair, pairs};
@@ -151,4 +154,44 @@ fn a_busy_connection_gives_back_what_another_waits_for() {
         assert!(hogging.join().unwrap().moves > 0);
     });
     assert!(Budget::shared_bytes() <= 3 << 19);
+}
+
+#[test]
+fn a_stream_that_waits_for_its_source_gives_back_what_it_has() {
+    let _alone = alone();
+    let (mut waiting, mut waiting_peer) = pair();
+    let (mut other, mut other_peer) = pair();
+    let message = bytes(1, 3 << 20);
+    let (reader, mut writer) = pipe().unwrap();
+    let is_idle = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let message = &message;
+        scope.spawn(move || {
+            let mut source = Source::new(reader.into()).unwrap();
+            let mut stream = waiting.open_stream(1, DEADLINE).unwrap();
+            stream.write_all(message).unwrap();
+            let sent = stream.read_from(&mut source, 100, &mut Digest::new(DigestKind::None)).unwrap();
+            assert_eq!(sent, 4);
+            stream.finish(DEADLINE).unwrap();
+        });
+        scope.spawn(move || {
+            let (mut got, mut rest) = (vec![0; message.len()], Vec::new());
+            let mut stream = waiting_peer.accept_stream(DEADLINE).unwrap();
+            stream.read_exact(&mut got).unwrap();
+            is_idle.store(true, Ordering::Relaxed);
+            stream.read_to_end(&mut rest).unwrap();
+            assert!(got == *message && rest == *b"late");
+        });
+        await_that("the stream waits", || is_idle.load(Ordering::Relaxed));
+        thread::sleep(Duration::from_millis(100));
+        assert!(Budget::shared_use().grown_bytes >= 1 << 20);
+        // No room for another.
+        Budget::set_shared_max(Budget::shared_bytes());
+        let begun = Instant::now();
+        while other.counters().moves == 0 && begun.elapsed() < DEADLINE {
+            carry(&mut other, &mut other_peer, &message[..100_000]);
+        }
+        writer.write_all(b"late").unwrap();
+        assert!(other.counters().moves > 0, "the other connection never grew");
+    });
 }

@@ -1,9 +1,14 @@
 //! Messages and streams of every size arrive whole, however the memory for them comes and goes.
 
-use std::io::{Read, Write};
+use core::time::Duration;
+use std::io::{Read, Write, pipe};
 use std::thread;
 
-use superpipe::{Arrival, Budget, LandingMode, Options, Protocol, Tuning, WaitStrategy};
+use superpipe::io::{Digest, DigestKind, Source};
+use superpipe::{
+    Arrival, Budget, Connection, Drive, LandingMode, Options, Protocol, RecvOperation, TryRecv, TrySend,
+    Tuning, WaitStrategy,
+};
 
 use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, mapped, options, pair, pairs};
 
@@ -168,4 +173,73 @@ fn small_buffers_come_with_the_connection_and_go_with_growth() {
     }
     drop((a, b));
     await_that("nothing is left", || (Budget::shared_bytes(), mapped().count) == (0, 0));
+}
+
+/// Time of the job that an end makes for its peer's GROW while `work` runs there: the shortest of a few.
+fn job_ns(work: impl Fn(Connection) -> Connection + Sync) -> u64 {
+    let job = |_| {
+        let (mut a, b) = pair();
+        a.set_protocol(Protocol::Provision);
+        thread::scope(|scope| {
+            let working = scope.spawn(|| work(b));
+            // It goes out once the larger landing buffer is there, and is never received.
+            a.send(1, &[&[1; 50_000]], DEADLINE).unwrap();
+            working.join().unwrap().counters().jobs_ns
+        })
+    };
+    (0..3).map(job).min().unwrap()
+}
+
+#[test]
+fn a_job_is_made_while_its_end_waits_for_its_own_source() {
+    let _alone = alone();
+    // It takes 0.1 ms.
+    const HANG_NS: u64 = 30_000_000;
+    let waiting_ns = job_ns(|mut end| {
+        let (reader, _writer) = pipe().unwrap();
+        let mut source = Source::new(reader.into()).unwrap();
+        let mut stream = end.open_stream(2, DEADLINE).unwrap();
+        stream.set_deadline(Duration::from_millis(700));
+        stream.read_from(&mut source, 100, &mut Digest::new(DigestKind::None)).unwrap_err();
+        drop(stream);
+        end
+    });
+    let blocked_ns = job_ns(|mut end| {
+        end.keep_alive_while(|| thread::sleep(Duration::from_millis(700)));
+        end
+    });
+    assert!((1..HANG_NS).contains(&waiting_ns), "{waiting_ns} ns");
+    assert!((1..HANG_NS).contains(&blocked_ns), "{blocked_ns} ns");
+}
+
+#[test]
+fn a_message_longer_than_the_page_is_for_an_operation() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let message = bytes(4, 10_000);
+    assert_eq!(a.try_send(1, &[&message]).unwrap(), TrySend::TooLong);
+    thread::scope(|scope| {
+        // All of it is in the two landing buffers.
+        let sending = scope.spawn(|| a.send(1, &[&message], DEADLINE).unwrap());
+        let (mut place, mut receive) = (vec![0; 10_000], RecvOperation::new());
+        while !sending.is_finished() {
+            b.progress();
+            assert!(!matches!(b.try_recv(&mut [&mut place]).unwrap(), TryRecv::Received(_)));
+        }
+        assert!(matches!(b.try_recv(&mut [&mut place]).unwrap(), TryRecv::Incomplete(_)));
+        while !matches!(b.drive_recv(&mut receive, &mut [&mut place]).unwrap(), Drive::Done(_)) {}
+        assert!(place == message);
+    });
+}
+
+#[test]
+fn messages_that_are_sent_at_once_grow_nothing() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    for _ in 0..10_000 {
+        let _ = a.try_send(1, &[&[1; 1000]]).unwrap();
+        a.progress();
+        b.progress();
+    }
+    assert_eq!((a.try_send(1, &[&[1; 1000]]).unwrap(), a.counters().growths_asked), (TrySend::Full, 0));
 }
