@@ -118,7 +118,8 @@ impl Connection {
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: if a part was
     /// taken, it is lost and this end rejects the rest; a message of which nothing was taken is still there. (Only an operation can
-    /// continue, since it gets the same slices each time.) With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
+    /// continue, since it gets the same slices each time.) A message that the peer's device writes into this memory by then ends the connection
+    /// ([`Protocol::Register`](superpipe_core::Protocol::Register)). With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
     /// [`try_recv`](Self::try_recv) and loses nothing. `Usage`: an operation or a stream has begun to take the message. `Cancelled`,
     /// `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
@@ -163,7 +164,7 @@ impl Connection {
     }
 
     /// Sends the next part of a message that [`SendOperation::new`](crate::SendOperation::new) began, without waiting, from the same slices
-    /// each time. [`Drive::Idle`]: there is no credit now.
+    /// each time. [`Drive::Idle`]: there is no credit now. An operation lends no memory to a device: its message goes in blocks by any protocol.
     ///
     /// # Errors
     /// `Usage`: the slices do not have the bytes that the message was begun with; it was cancelled. `Rejected`, `Closed`, `PeerLost`,
@@ -178,7 +179,8 @@ impl Connection {
     }
 
     /// Receives the next part of a message that [`RecvOperation::new`](crate::RecvOperation::new) began, without waiting, into the same
-    /// slices each time. [`Drive::Idle`]: nothing more has arrived.
+    /// slices each time. [`Drive::Idle`]: nothing more has arrived. An operation lends no memory to a device: its message comes in blocks by any
+    /// protocol.
     ///
     /// # Errors
     /// `TooSmall`: the message is still there, and the operation has ended. `Usage`: the slices have less room than at first, and the message
