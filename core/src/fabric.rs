@@ -3,7 +3,8 @@
 //! A `Fabric` is a device with its completion queue and clock; a [`Fabric::Link`] is one connection on it (a QP, or
 //! two mapped segments). Dispatch is static, and the 8-byte path branches on associated constants only.
 //!
-//! There are two kinds of memory. A [`Fabric::Region`] is this end's control page or landing buffer, which the peer writes. A
+//! There are two kinds of memory. A [`Fabric::Region`] is this end's control page or landing buffer, which the peer writes, or memory of the
+//! peer that a job has mapped for reading. A
 //! [`Fabric::Remote`] is the peer's control page or landing buffer, which this end writes: with direct store that memory itself,
 //! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
@@ -165,7 +166,7 @@ pub trait Fabric {
     const DIRECT: bool;
     /// A connection on this fabric.
     type Link;
-    /// Memory of this end, which the peer writes.
+    /// Memory of this end, which the peer writes; or memory of the peer's application that a job has mapped, which core copies out of.
     type Region: Copy;
     /// Memory of the peer, which this end writes by direct store or through its image.
     type Remote: Copy;
@@ -184,7 +185,7 @@ pub trait Fabric {
     fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
         (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
     }
-    /// Copies payload out of a block.
+    /// Copies payload out of a block, or out of memory of the peer that is mapped.
     fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;

@@ -21,7 +21,8 @@ impl Ticket {
 }
 
 /// Memory of the application that it has lent for an operation, as the fabric names it: core only passes it on. It stays valid until the
-/// operation is over and [released](crate::Driver::is_send_released).
+/// operation is over and [released](crate::Driver::is_send_released). Memory to be [exposed](crate::Endpoint::expose) stays valid until its job has
+/// begun, and the fabric keeps what it needs of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Buffer(pub u64);
 

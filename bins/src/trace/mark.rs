@@ -87,11 +87,11 @@ pub enum Control {
     Shrink,
     /// a landing buffer was left
     Retired,
-    /// memory that the peer is to map
+    /// memory of the sender can be mapped
     Expose,
-    /// the peer has mapped memory, or has not
-    ExposeAnswer,
-    /// memory that is not used any more
+    /// memory of the sender is mapped, or refused
+    Mapped,
+    /// memory of the sender is to be unmapped
     Withdrawn,
 }
 
@@ -109,7 +109,7 @@ impl Control {
             Self::Shrink => "SHRINK",
             Self::Retired => "RETIRED",
             Self::Expose => "EXPOSE",
-            Self::ExposeAnswer => "EXPOSE-ANSWER",
+            Self::Mapped => "MAPPED",
             Self::Withdrawn => "WITHDRAWN",
         }
     }
@@ -170,7 +170,7 @@ impl From<ControlKind> for Control {
             ControlKind::Shrink => Self::Shrink,
             ControlKind::Retired => Self::Retired,
             ControlKind::Expose => Self::Expose,
-            ControlKind::ExposeAnswer => Self::ExposeAnswer,
+            ControlKind::Mapped => Self::Mapped,
             ControlKind::Withdrawn => Self::Withdrawn,
         }
     }

@@ -219,7 +219,7 @@ impl<F: Fabric> Endpoint<F> {
                     Ok(())
                 }
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
-                Control::Expose { .. } | Control::ExposeAnswer { .. } | Control::Withdrawn { .. } => {
+                Control::Expose { .. } | Control::Mapped { .. } | Control::Withdrawn { .. } => {
                     self.handle_exposing(control)
                 }
                 control => self.handle_growth(control),

@@ -129,7 +129,7 @@ impl<F: Fabric> Endpoint<F> {
             | Control::Reject { .. }
             | Control::Close { .. }
             | Control::Expose { .. }
-            | Control::ExposeAnswer { .. }
+            | Control::Mapped { .. }
             | Control::Withdrawn { .. } => Ok(()),
         }
     }

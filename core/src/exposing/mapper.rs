@@ -133,7 +133,7 @@ impl<R: Copy> Mapper<R> {
     /// Returns the answer that is due.
     pub(crate) const fn due(&self) -> Option<Control> {
         match self.step {
-            Step::Due { place, cause } => Some(Control::ExposeAnswer { place, cause }),
+            Step::Due { place, cause } => Some(Control::Mapped { place, cause }),
             Step::Steady | Step::Asked { .. } | Step::Mapping { .. } => None,
         }
     }

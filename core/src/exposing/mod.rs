@@ -92,7 +92,7 @@ impl<R: Copy> Exposing<R> {
                 self.mapper.collect(newest, sources);
                 self.mapper.handle_expose(place, bytes, sources)
             }
-            Control::ExposeAnswer { place, cause } => self.exposer.handle_answer(place, cause),
+            Control::Mapped { place, cause } => self.exposer.handle_answer(place, cause),
             Control::Withdrawn { place, last } => sources.withdraw(place, last),
             _ => Ok(()),
         }

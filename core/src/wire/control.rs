@@ -27,7 +27,7 @@ pub(crate) enum Control {
     /// Sender to receiver: map the memory that was handed over for this place (wire.md 5.6).
     Expose { place: u8, bytes: u32 },
     /// Receiver to sender: the memory at this place is mapped, or is not, with the cause (wire.md 5.6).
-    ExposeAnswer { place: u8, cause: Option<MapCause> },
+    Mapped { place: u8, cause: Option<MapCause> },
     /// Sender to receiver: no chunk after this one names the place (wire.md 5.6).
     Withdrawn { place: u8, last: u64 },
 }
@@ -55,7 +55,7 @@ pub enum Kind {
     /// Sender to receiver: map memory.
     Expose = 9,
     /// Receiver to sender: memory is mapped, or refused.
-    ExposeAnswer = 10,
+    Mapped = 10,
     /// Sender to receiver: unmap memory.
     Withdrawn = 11,
 }
@@ -88,7 +88,7 @@ impl Kind {
         Self::Shrink,
         Self::Retired,
         Self::Expose,
-        Self::ExposeAnswer,
+        Self::Mapped,
         Self::Withdrawn,
     ];
 
@@ -108,7 +108,7 @@ impl Kind {
             | Self::GrowRefused
             | Self::Shrink
             | Self::Expose
-            | Self::ExposeAnswer
+            | Self::Mapped
             | Self::Withdrawn => 1,
             Self::Retired => 2,
         }
@@ -127,7 +127,7 @@ impl Control {
             Self::Shrink { .. } => Kind::Shrink,
             Self::Retired { .. } => Kind::Retired,
             Self::Expose { .. } => Kind::Expose,
-            Self::ExposeAnswer { .. } => Kind::ExposeAnswer,
+            Self::Mapped { .. } => Kind::Mapped,
             Self::Withdrawn { .. } => Kind::Withdrawn,
         }
     }
@@ -154,8 +154,8 @@ impl Control {
             Self::Shrink { epoch, base } => [epoch as u64, base as u64, 0, 0, 0],
             Self::Retired { epoch, last } => [epoch as u64, last, 0, 0, 0],
             Self::Expose { place, bytes } => [place as u64, bytes as u64, 0, 0, 0],
-            Self::ExposeAnswer { place, cause: None } => [place as u64, 0, 0, 0, 0],
-            Self::ExposeAnswer { place, cause: Some(cause) } => [place as u64, 0, cause as u64, 0, 0],
+            Self::Mapped { place, cause: None } => [place as u64, 0, 0, 0, 0],
+            Self::Mapped { place, cause: Some(cause) } => [place as u64, 0, cause as u64, 0, 0],
             Self::Withdrawn { place, last } => [place as u64, last, 0, 0, 0],
         };
         let [one, two, three, four, five] = words;
@@ -193,7 +193,7 @@ impl Control {
             7 => Self::Shrink { epoch: low(one), base: low(two) },
             8 => Self::Retired { epoch: low(one), last: two },
             9 => Self::Expose { place: lowest(one), bytes: low(two) },
-            10 => Self::ExposeAnswer { place: lowest(one), cause: MapCause::of_word(three)? },
+            10 => Self::Mapped { place: lowest(one), cause: MapCause::of_word(three)? },
             11 => Self::Withdrawn { place: lowest(one), last: two },
             _ => return Err(ProtocolError::UnknownControl),
         };
@@ -239,8 +239,8 @@ mod tests {
         Control::Shrink { epoch: 4, base: 5 },
         Control::Retired { epoch: 4, last: u64::MAX },
         Control::Expose { place: 7, bytes: u32::MAX },
-        Control::ExposeAnswer { place: 7, cause: None },
-        Control::ExposeAnswer { place: 0, cause: Some(MapCause::Wrong) },
+        Control::Mapped { place: 7, cause: None },
+        Control::Mapped { place: 0, cause: Some(MapCause::Wrong) },
         Control::Withdrawn { place: 7, last: u64::MAX },
     ];
 

@@ -289,7 +289,7 @@ fn nothing_is_released_once_the_connection_has_ended<F: TestFabric>() {
     t.slot(Memory::grown(0, 0), LARGEST.line_at(1), wire::inline(7, b"shown", 2));
     let Readable::Run(run) = t.end.readable(&mut t.fabric, 100) else { panic!("it is there") };
     let grown_bytes = t.fabric.grown_bytes();
-    t.control([9, 0, 0, 0, 0]);
+    t.control([99, 0, 0, 0, 0]);
     t.is_broken(ProtocolError::UnknownControl);
     t.control([8, 1, 1, 0, 0]);
     assert_eq!(t.fabric.grown_bytes(), grown_bytes, "{}", F::NAME);

@@ -282,7 +282,7 @@ cases! {
     recv_more_than_announced: breach!("longer than announced", Part(1, 100, 10), slot([LEFT, 0, 0, 91], THIS));
     recv_an_early_end: breach!("does not end where", Part(1, 100, 10), slot([FIN | LEFT, 0, 0, 8], THIS));
     recv_no_end: breach!("does not end where", Part(1, 100, 10), slot([LEFT, 0, 0, 90], THIS));
-    recv_an_unknown_control_message: breach!("unknown control", control(9, Of::Number(1), 0));
+    recv_an_unknown_control_message: breach!("unknown control", control(99, Of::Number(1), 0));
     recv_a_control_message_with_reserved_words: breach!("not zero", Control([CTS, 0, 0, 0, 1, 0, 0], Of::Number(1)));
     recv_cts_of_nothing: breach!("CTS for a transfer that was not started", control(CTS, NEXT, 0));
     recv_a_rejection_of_nothing: breach!("REJECT of a transfer that was not started", control(REJECT, NEXT, 7));

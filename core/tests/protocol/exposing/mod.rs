@@ -205,15 +205,15 @@ fn messages_out_of_memory_pipeline_and_wait_for_blocks_only() {
     let memory = payload(9000, 1);
     let (exposed, _) = t.exposed(0, memory.clone());
     // The ring has 8 blocks, and no message waits for CTS.
-    for number in 0..8 {
-        t.send(0, number, (exposed, 0), &memory[..1000 + number as usize]);
+    for number in 0..8u8 {
+        t.send(0, u64::from(number), (exposed, 0), &memory[..1000 + usize::from(number)]);
     }
     let (mut op, driven) = t.try_send(0, 8, (exposed, 8), &memory[8..]);
     assert_eq!(driven, Drive::Idle, "no block is free");
-    for number in 0..8 {
+    for number in 0..8u8 {
         let (received, bytes) = t.receive(1, 9000).unwrap();
-        assert_eq!(received.tag, number);
-        assert!(bytes == memory[..1000 + number as usize]);
+        assert_eq!(received.tag, u64::from(number));
+        assert!(bytes == memory[..1000 + usize::from(number)]);
     }
     t.settle();
     let driven = t.ends[0].drive_send(&mut t.fabric, &mut op, &[&memory[8..]]);

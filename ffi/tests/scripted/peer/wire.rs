@@ -18,7 +18,7 @@ const FLAG: usize = 56;
 /// Control lines of a mailbox.
 const CONTROLS: u64 = 16;
 /// CTS that may be on the way (wire.md 5).
-pub(super) const CTS_MAX: u64 = 8;
+pub(super) const CTS_MAX: u64 = 5;
 /// Bytes that an inline message has at most.
 const INLINE_BYTES: usize = 40;
 /// Folds of a ring.

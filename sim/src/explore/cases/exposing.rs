@@ -46,10 +46,8 @@ pub(super) fn cases() -> Vec<Case> {
             .settling()
             .taking(ReceiveMethod::InPlace(60)),
         exposing("direct, exposing: try_recv", AGAIN, &[long; 2]).settling().taking(ReceiveMethod::Whole),
-        exposing("direct, exposing: cancel or reject", AGAIN, &[either, long]).settling(),
-        exposing("direct, exposing: both ways", Exposing { exposes_max: [1; 2], ..ONCE }, &[long])
-            .settling()
-            .back(&[long]),
+        exposing("direct, exposing: cancel or reject", ONCE, &[either, long]).settling(),
+        exposing("direct, exposing: inline back", ONCE, &[long]).settling().back(&[inline()]),
         exposing("direct, exposing: close under way", AGAIN, &[long]).settling().closing([sent, done]),
         exposing("direct, exposing: sender aborts", AGAIN, &[long]).at_once().closing([abort, done]),
         exposing("direct, exposing: receiver aborts", AGAIN, &[long]).at_once().closing([done, abort]),

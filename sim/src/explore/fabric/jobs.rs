@@ -197,6 +197,11 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         }
     }
 
+    /// Forgets the end of a job that was reported once more, and was not taken.
+    pub(in crate::explore) fn forget_report(&mut self, side: usize) {
+        self.jobs[side].change().finished.0 = None;
+    }
+
     fn report(&mut self, side: usize, ticket: Ticket, result: JobResult<Memory, Memory>) {
         let jobs = self.jobs[side].change();
         jobs.finished = Reported(Some((ticket, result)));

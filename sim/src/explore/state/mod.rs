@@ -223,7 +223,10 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
             Step::RepeatJob(side) => {
                 self.fabric.repeat_job(side);
-                self.take_job(side)
+                self.ends[side].change().0.progress(&mut self.fabric);
+                // An end that awaits no job may not look.
+                self.fabric.forget_report(side);
+                self.take_events(side)
             }
             Step::Deliver { from, write, piece } => {
                 self.fabric.deliver(from, write, piece);
