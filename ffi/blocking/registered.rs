@@ -56,6 +56,12 @@ impl<A: DriverAccess> Blocking<A> {
             Drive::Moved | Drive::Idle if deadline.is_poll() && send.has_begun() => {
                 driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
             }
+            Drive::Moved | Drive::Idle if deadline.is_poll() => {
+                // A program may call nothing but this. What `progress` finds, the next call reports.
+                let ended = host.count_empty_try().err();
+                host.progress();
+                return Err(ended.unwrap_or_else(Error::deadline));
+            }
             Drive::Moved | Drive::Idle => {}
         }
         drop(host);

@@ -439,7 +439,11 @@ unsafe impl HostFabric for Shm {
     ) -> SleepEnd {
         let ShmLink { mine, socket, sleeper, exposing, .. } = endpoint.link_mut();
         let Some(sleeper) = sleeper else { return SleepEnd::Poll };
-        let buffers = exposing.as_deref_mut().map(Exposing::sent_mut);
+        let mut buffers = exposing.as_deref_mut().map(Exposing::sent_mut);
+        if let Some(buffers) = buffers.as_mut().filter(|buffers| buffers.is_starved()) {
+            // This process may have a descriptor by now. The poll has not looked for packets.
+            buffers.take_next(socket);
+        }
         match sleeper.end_with(sleep_flag(mine), socket, buffers, polled, &fds) {
             Ok(SleepOutcome::PeerGone) => SleepEnd::PeerGone,
             // After the handshake the socket carries wake bytes and registered buffers; a peer that sends a message breaks the protocol.

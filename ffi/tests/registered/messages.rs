@@ -124,6 +124,29 @@ fn calls_that_never_wait_send_and_receive_it() {
 }
 
 #[test]
+fn a_full_ring_refuses_a_call_that_may_not_wait() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(11, 100_000);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sent = 0;
+    let error = loop {
+        match a.send_registered(7, &source, 0..100_000, core::time::Duration::ZERO) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+        assert!(sent < 1000, "a message takes a block of the ring");
+    };
+    assert_eq!(error.kind(), superpipe::ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().starts_with("the deadline passed"), "{error}");
+    for _ in 0..sent {
+        receive(&mut b, &source);
+    }
+    a.send_registered(7, &source, 0..100_000, DEADLINE).unwrap();
+    receive(&mut b, &source);
+}
+
+#[test]
 fn streams_accept_such_a_message() {
     let _alone = alone();
     let (mut a, mut b) = pair();
