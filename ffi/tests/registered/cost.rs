@@ -1,5 +1,7 @@
 //! What registered buffers cost: descriptors, and the budget of both ends.
 
+use std::time::Instant;
+
 use superpipe::{
     Budget, Connection, ErrorKind, LandingMode, Listener, Options, Protocol, Registered, RegisteredBuf,
 };
@@ -109,11 +111,13 @@ fn a_new_connection_gets_the_room_of_a_buffer_that_is_not_shared() {
     assert!(Budget::shared_bytes() > 10 * MIB);
     let address = crate::address();
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let begun = Instant::now();
     let connected = std::thread::scope(|scope| {
         let accepting = scope.spawn(move || while listener.accept(DEADLINE).is_err() {});
         let connecting = scope.spawn(|| {
             while let Err(error) = Connection::connect(&address, Options::default(), DEADLINE) {
                 assert!(matches!(error.kind(), ErrorKind::Limit | ErrorKind::Closed(_)), "{error}");
+                assert!(begun.elapsed() < DEADLINE, "{error}");
             }
         });
         while !(accepting.is_finished() && connecting.is_finished()) {
