@@ -10,6 +10,7 @@ use superpipe_core::{
 use superpipe_testkit::{EndLink, Image, Memory, PairFabric, Posted, Setup, TestFabric};
 
 use super::Lending;
+use crate::blocking::Blocking;
 use crate::blocking::access::{Attempt, DriverAccess};
 use crate::blocking::host_driver::HostDriver;
 use crate::fabric::{HostFabric, SleepEnd, Way};
@@ -202,5 +203,17 @@ fn a_message_that_was_sent_in_time_is_sent() {
         let call = Lending { access: &mut message.late, way: Way::Out, is_lent: true, is_released: false };
         call.drive_send(message.send.clone(), &[&message.payload], DEADLINE.into()).unwrap();
         assert!(message.is_taken_back(0), "{seed}");
+    }
+}
+
+#[test]
+fn registrations_that_core_counts_are_counted() {
+    for late in [0, 1] {
+        let mut message = Message::new(late, 1);
+        message.drive(late, |message| {
+            if late == 0 { message.send.awaits_release() } else { message.receive.awaits_release() }
+        });
+        let counters = Blocking::from(message.late).counters();
+        assert_eq!((counters.registrations_hit, counters.registrations_missed), (0, 1));
     }
 }
