@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::thread;
 
 use superpipe_core::Reason;
-use superpipe_core::driver::{Driver, Received, RecvOperation, SendOperation};
+use superpipe_core::driver::{Drive, Driver, Received, RecvOperation, SendOperation};
 
 use super::access::DriverAccess;
 use super::host_driver::{HostDriver, now};
@@ -88,12 +88,20 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
         slices: &[&[u8]],
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let sent = self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
-        if sent.is_err() {
+        let mut sent =
+            self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
+        if sent.is_err() && !send.awaits_release() {
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
             driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
         }
         self.await_release(|driver| driver.is_send_released(&send));
+        if sent.is_err() && send.awaits_release() {
+            // All of the message was sent in time. An error would make the caller send it again.
+            let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
+            if let Drive::Done(done) = driver.drive_send(fabric, &mut send, slices) {
+                sent = Ok(done);
+            }
+        }
         sent?.map_err(|failed| self.access.hold().send_failed(failed))
     }
 
@@ -150,7 +158,16 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
         let drive = |driver: &mut Driver<A::Fabric>, fabric: &mut A::Fabric| {
             driver.drive_recv(fabric, &mut receive, slices)
         };
-        let received = self.access.wait(deadline, drive);
+        let mut received = self.access.wait(deadline, drive);
+        if received.is_err() && receive.awaits_release() {
+            // All of the message came in time, and its sender knows that. An error would lose it.
+            self.await_release(|driver| driver.is_recv_released(&receive));
+            let host = &mut *self.access.hold();
+            if let Drive::Done(done) = host.driver.drive_recv(&mut host.fabric, &mut receive, slices) {
+                received = Ok(done);
+            }
+            return host.received(received, &mut receive, slices);
+        }
         let received = self.access.hold().received(received, &mut receive, slices);
         self.await_release(|driver| driver.is_recv_released(&receive));
         received
@@ -193,3 +210,6 @@ impl<A: DriverAccess> Drop for Lending<'_, A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

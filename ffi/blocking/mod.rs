@@ -186,8 +186,9 @@ impl<A: DriverAccess> Blocking<A> {
     pub(crate) fn counters(&mut self) -> Counters {
         let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
         let mut counters = driver.counters();
-        [counters.registrations_hit, counters.registrations_missed] =
-            fabric.registrations(driver.endpoint().link());
+        let [hit, missed] = fabric.registrations(driver.endpoint().link());
+        counters.registrations_hit += hit;
+        counters.registrations_missed += missed;
         counters
     }
 

@@ -87,7 +87,8 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
-    /// Returns the messages longer than C0 out of registered buffers: those whose buffer was registered, and the others.
+    /// Returns the messages longer than C0 out of registered buffers that core does not count: those whose buffer was registered, and the
+    /// others.
     fn registrations(&self, _: &Self::Link) -> [u64; 2] {
         [0; 2]
     }

@@ -17,5 +17,5 @@ fn messages_go_by_remote_writes_whatever_fails() {
         with_remote += u32::from(outcome.remote_bytes > 0);
     }
     assert!(transfers > 2000, "{transfers} transfers");
-    assert!(with_remote > 250 && remote_bytes > 4_000_000, "{remote_bytes} bytes in {with_remote} runs");
+    assert!(with_remote > 200 && remote_bytes > 4_000_000, "{remote_bytes} bytes in {with_remote} runs");
 }

@@ -23,6 +23,13 @@ impl SendOperation {
         self
     }
 
+    /// Returns true once the message is over, and done except for its memory, which is still used or being deregistered. A cancel from then on
+    /// only forgets how the message has ended.
+    #[must_use]
+    pub const fn awaits_release(&self) -> bool {
+        matches!(self.lent, Some(Lent { result: Some(_), .. }))
+    }
+
     /// Forgets the end of a message that is cancelled meanwhile.
     pub(super) const fn forget_result(&mut self) {
         if let Some(lent) = &mut self.lent {
@@ -36,6 +43,13 @@ impl RecvOperation {
     pub const fn with_memory(mut self, memory: RecvMemory) -> Self {
         self.lent = Some(Lent::new(memory));
         self
+    }
+
+    /// Returns true once the message is over, and done except for its memory, which is still used or being deregistered. A cancel from then on
+    /// only forgets how the message has ended.
+    #[must_use]
+    pub const fn awaits_release(&self) -> bool {
+        matches!(self.lent, Some(Lent { result: Some(_), .. }))
     }
 
     /// Forgets the end of a message that is cancelled meanwhile.

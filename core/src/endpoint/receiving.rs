@@ -181,6 +181,9 @@ impl<F: Fabric> Endpoint<F> {
             return Pulled::NOTHING;
         }
         self.answer_rts(fabric);
+        if self.receiver.withholds_blocks() {
+            self.drive_zero_copy(fabric);
+        }
         let size = self.open_size();
         // The sender needs blocks back before it runs out of them, and cannot wait until all that have arrived are copied.
         let call_blocks = self.receiver.blocks_for(CALL_BYTES);

@@ -288,6 +288,9 @@ impl<F: Fabric> Endpoint<F> {
         self.judge_destination();
         work += self.zero_copy.begin_jobs(fabric, &mut self.link);
         self.zero_copy.forget_gone();
+        if self.zero_copy.destination.is_none() {
+            self.receiver.note_claim_ended();
+        }
         self.grant(fabric);
         if self.zero_copy.awaits_job() {
             self.look_at_jobs(fabric);
@@ -332,7 +335,9 @@ impl<F: Fabric> Endpoint<F> {
         match self.receiver.open().filter(|open| open.transfer == transfer) {
             // Without the end of the message, writes may be under way.
             None => lease.end(*is_granted && self.receiver.is_shut()),
-            Some(open) if open.way == Way::Declined || open.discarding => lease.end(false),
+            Some(open) if matches!(open.way, Way::Withheld | Way::Declined) || open.discarding => {
+                lease.end(false)
+            }
             Some(_) => return,
         }
         self.take_claim_back(transfer);

@@ -38,6 +38,7 @@ impl<F: Fabric> Receiver<F> {
             }
             match self.head {
                 Head::Nothing => return Ok(Pulled { bytes, end: End::No }),
+                Head::Chunk(_) if self.withholds_blocks() => return Ok(Pulled { bytes, end: End::No }),
                 Head::Inline { payload, bytes: all, offset } => {
                     let taken = unpack(&payload, offset, all, to);
                     bytes += taken as usize;

@@ -20,6 +20,8 @@ pub(crate) enum Way {
     Asked,
     /// The sender has a claim, and may write.
     Granted,
+    /// The sender has a claim, and sends it in blocks, which wait until the claim has ended.
+    Withheld,
     /// The sender could write it remotely, and sends it in blocks.
     Declined,
 }
@@ -93,6 +95,18 @@ impl<F: Fabric> Receiver<F> {
         usize::try_from(core::mem::take(&mut self.ends.bytes)).unwrap_or(usize::MAX)
     }
 
+    /// Returns true if the blocks at the head are for memory that the sender may still write.
+    pub(crate) fn withholds_blocks(&self) -> bool {
+        !F::DIRECT && self.open.is_some_and(|open| open.way == Way::Withheld)
+    }
+
+    /// Notes that no memory is lent to the transfer at the head.
+    pub(crate) fn note_claim_ended(&mut self) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.way == Way::Withheld) {
+            open.way = Way::Declined;
+        }
+    }
+
     /// Notes that the sender has a claim.
     pub(crate) fn grant(&mut self, transfer: u64) {
         if let Some(open) = self.open.as_mut().filter(|open| open.transfer == transfer) {
@@ -118,8 +132,9 @@ impl Open {
         match (remote, self.way, self.length) {
             (true, Way::Granted, Length::Exact(length)) if self.seen == 0 => return Ok(length),
             (true, ..) => return Err(ProtocolError::RemoteEndUngranted),
-            (false, Way::Asked | Way::Granted, _) => self.way = Way::Declined,
-            (false, Way::Blocks | Way::Declined, _) => {}
+            (false, Way::Asked, _) => self.way = Way::Declined,
+            (false, Way::Granted, _) => self.way = Way::Withheld,
+            (false, Way::Blocks | Way::Withheld | Way::Declined, _) => {}
         }
         self.seen.checked_add(u64::from(bytes)).ok_or(ProtocolError::LengthExceeded)
     }

@@ -249,6 +249,28 @@ fn an_end_behind_payload_in_blocks_is_a_violation() {
 }
 
 #[test]
+fn blocks_wait_until_the_peer_cannot_write_remotely() {
+    let mut t = Victim::new();
+    t.remote_rts();
+    let (mut op, mut place, buffer) = t.receiving();
+    t.fabric.hold_jobs(true);
+    t.chunk(kind::LEFT, 0, 0, 100);
+    place.fill(0xee);
+    for _ in 0..20 {
+        assert_eq!(t.receive(&mut op, &mut place), None);
+        t.settle();
+    }
+    assert!(place.iter().all(|byte| *byte == 0xee), "core writes memory that the peer may write");
+    t.fabric.hold_jobs(false);
+    for _ in 0..20 {
+        assert_eq!(t.receive(&mut op, &mut place), None);
+        t.settle();
+    }
+    assert_eq!(place[..101], [&[0; 100][..], &[0xee]].concat(), "the payload in blocks");
+    t.fabric.take_back(buffer);
+}
+
+#[test]
 fn a_cancel_of_remote_writes_needs_its_notification() {
     let mut t = Victim::new();
     t.remote_rts();

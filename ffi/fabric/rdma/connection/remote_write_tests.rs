@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 use superpipe_core::{Arrival, Protocol, Reason, RecvMemory, SendMemory};
+use superpipe_verbs::fake::answer;
 
 /// Longest message, so that 5,000 bytes are several.
 const MESSAGE_BYTES_MAX: u32 = 1500;
@@ -257,4 +258,27 @@ fn a_trusted_peer_loses_its_rights_when_the_link_ends() {
         assert_eq!(regions(&pair)[1], before[1] + usize::from(!is_lost));
     }
     pair.on(1, |_, _| into.registrations().end());
+}
+
+#[test]
+fn a_buffer_is_read_by_no_device_once_its_call_has_failed() {
+    for has_refused in [false, true] {
+        let mut pair = pair(Arrival::Flag, false, Protocol::RegisterCached);
+        let before = regions(&pair);
+        let out = Arc::new(RegisteredMemory::new(8192).unwrap());
+        let message = payload(5000);
+        let source =
+            pair.on(0, |driver, fabric| fabric.source_memory(driver.endpoint_mut(), &out, 0..5000).unwrap());
+        let mut send = SendOperation::new(7, 5000).with_memory(source);
+        for _ in 0..4 {
+            let _ = pair.on(0, |driver, fabric| driver.drive_send(fabric, &mut send, &[&message]));
+            pair.on(0, |driver, fabric| driver.progress(fabric));
+        }
+        assert_eq!(regions(&pair)[0], before[0] + 1);
+        if has_refused {
+            pair.on(0, |_, _| answer("ibv_modify_qp", libc::EIO));
+        }
+        take_back(&mut pair, 0, Way::Out, false);
+        assert_eq!(regions(&pair)[0], before[0], "whatever the queue pair still does");
+    }
 }

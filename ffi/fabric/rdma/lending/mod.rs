@@ -260,7 +260,7 @@ impl Lending {
     }
 
     /// Takes the memory back that was lent, and deregisters it unless its registration is kept. Waits for a step under way. The link has ended
-    /// if core has not released the memory. With `has_ended` no registration of memory that the peer writes is kept.
+    /// if core has not released the memory. With `has_ended` its registration is not kept: the device may still use the memory.
     pub(in crate::fabric::rdma) fn take_back(&mut self, way: Way, has_ended: bool) {
         let side = &mut self.sides[way as usize];
         let Some(lent) = side.lent.take() else { return };
@@ -273,7 +273,7 @@ impl Lending {
             // Deregisters, or aborts.
             State::Registered { region: Region::Held(held), .. } => drop(held),
             State::Registered { region: Region::Kept(kept), .. } => {
-                if has_ended && way == Way::In {
+                if has_ended {
                     cache::release(&kept);
                     // What a cache elsewhere has of it is weak, so this is the last.
                     drop(Arc::into_inner(kept).map(Kept::into_held));

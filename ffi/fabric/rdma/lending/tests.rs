@@ -201,6 +201,19 @@ fn delivered_memory_has_remote_rights_only_with_trust() {
 }
 
 #[test]
+fn a_link_that_ended_reads_no_buffer_that_was_taken_back() {
+    let (mut lending, memory) = (lending(), buffer(20_000));
+    let Some(SendMemory::Lent(lent)) = lending.lend_source(&memory, 100) else { panic!("a miss") };
+    registered(&mut lending, register(Way::Out, lent, 5_000));
+    // A call that fails while the device may read.
+    lending.take_back(Way::Out, true);
+    assert_eq!(regions(), []);
+    assert_eq!(lending.share.as_ref().unwrap().bytes(), 0);
+    memory.registrations().end();
+    assert_eq!(Arc::strong_count(&memory), 1);
+}
+
+#[test]
 fn the_least_recently_used_registration_goes_first() {
     let mut lending = lending();
     let buffers: Vec<_> = (0..65).map(|_| buffer(4096)).collect();
