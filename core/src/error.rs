@@ -64,7 +64,7 @@ pub enum ProtocolError {
     ClaimInvalid,
     /// wire.md 4.8: the end of remote writes that were not granted, or of a message that came in blocks.
     RemoteEndUngranted,
-    /// wire.md 4.9: a message in memory that is not mapped, or beyond its end.
+    /// wire.md 4.9, 5.6: a message in memory that is not mapped or was withdrawn, or beyond its end.
     SourceWrong,
     /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,

@@ -149,8 +149,8 @@ impl<F: Fabric> Endpoint<F> {
         if self.has_stopped_exposing() {
             return Ok(());
         }
-        let newest = self.receiver.last();
-        self.exposing.handle_control(control, newest, self.receiver.sources_mut())
+        let (newest, read) = (self.receiver.last(), self.receiver.named_place());
+        self.exposing.handle_control(control, newest, read, self.receiver.sources_mut())
     }
 
     /// Returns true once either end has closed, or the connection has failed: then memory is neither exposed nor mapped nor unmapped.

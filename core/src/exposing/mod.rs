@@ -27,6 +27,7 @@ use crate::job::{JobKind, JobResult, Ticket};
 use crate::job_time::JobTime;
 use crate::nanos::Nanos;
 use crate::wire::control::Control;
+use crate::wire::sequence::after;
 
 /// Most memories of one direction that the peer maps at a time, each in a place of its own.
 pub const EXPOSED_MAX: usize = 8;
@@ -97,11 +98,13 @@ impl<R: Copy> Exposing<R> {
         }
     }
 
-    /// Handles a control message of the peer. `newest` is the sequence of the newest chunk that this end has consumed.
+    /// Handles a control message of the peer. `newest` is the sequence of the newest chunk that this end has consumed, `read` the place that
+    /// the chunk after it names, if it is being taken out.
     pub(crate) fn handle_control(
         &mut self,
         control: Control,
         newest: u64,
+        read: Option<u8>,
         sources: &mut Sources<R>,
     ) -> Result<(), ProtocolError> {
         self.is_active = true;
@@ -111,7 +114,10 @@ impl<R: Copy> Exposing<R> {
                 self.mapper.handle_expose(place, bytes, sources)
             }
             Control::Mapped { place, cause } => self.exposer.handle_answer(place, cause),
-            Control::Withdrawn { place, last } => sources.withdraw(place, last),
+            Control::Withdrawn { place, last } => {
+                let next = (read == Some(place)).then_some(after(newest));
+                sources.withdraw(place, last, next)
+            }
             _ => Ok(()),
         }
     }

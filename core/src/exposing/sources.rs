@@ -73,15 +73,20 @@ impl<R: Copy> Sources<R> {
         Ok((number, u32::try_from(offset).map_err(|_| wrong)?, u32::try_from(bytes).map_err(|_| wrong)?))
     }
 
-    /// Handles WITHDRAWN.
-    pub(super) fn withdraw(&mut self, place: u8, last: u64) -> Result<(), ProtocolError> {
-        match self.places.get_mut(usize::from(place)).and_then(Option::as_mut) {
-            Some(source) if source.last.is_none() => {
-                source.last = Some(last);
-                Ok(())
-            }
-            _ => Err(ProtocolError::WithdrawnUnknown),
+    /// Handles WITHDRAWN. `read` is the sequence of the chunk that names the place and is being taken out: a program may be reading the
+    /// memory in place.
+    ///
+    /// # Errors
+    /// `WithdrawnUnknown`; `SourceWrong`: that chunk is after `last`. The memory stays mapped.
+    pub(super) fn withdraw(&mut self, place: u8, last: u64, read: Option<u64>) -> Result<(), ProtocolError> {
+        let source = self.places.get_mut(usize::from(place)).and_then(Option::as_mut);
+        let source = source.filter(|source| source.last.is_none()).ok_or(ProtocolError::WithdrawnUnknown)?;
+        let withdrawn = Source { last: Some(last), ..*source };
+        if read.is_some_and(|sequence| withdrawn.is_over(sequence)) {
+            return Err(ProtocolError::SourceWrong);
         }
+        *source = withdrawn;
+        Ok(())
     }
 
     /// Takes a memory out that was withdrawn, and of which all is consumed. `next` is the sequence of the chunk that is awaited or being

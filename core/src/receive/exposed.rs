@@ -32,6 +32,14 @@ impl<F: Fabric> Receiver<F> {
         &mut self.sources
     }
 
+    /// Returns the place of the memory that the message at the head is in.
+    pub(crate) const fn named_place(&self) -> Option<u8> {
+        match self.head {
+            Head::Exposed(named) => Some(named.place),
+            _ => None,
+        }
+    }
+
     /// Checks a chunk that names memory, and makes it the head.
     #[cold]
     pub(super) fn accept_exposed(

@@ -40,8 +40,8 @@ impl Shm {
                     exposing(endpoint)?.own.count_hit();
                     return Some(SendMemory::Exposed(exposed, offset));
                 }
-                ExposedState::Pending => {}
-                ExposedState::Gone => self.expose_as(endpoint, id),
+                // Gone with the connection: the handle still says whether the buffer is shared.
+                ExposedState::Pending | ExposedState::Gone => {}
                 ExposedState::Refused => {
                     if exposing(endpoint)?.own.is_retry_due(id) {
                         self.expose_again(endpoint, id, exposed);
@@ -72,8 +72,8 @@ impl Shm {
             Some((id, None)) => self.expose_as(endpoint, id),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
                 ExposedState::Ready => return Some(Registered::Ready),
-                ExposedState::Pending => {}
-                ExposedState::Gone => self.expose_as(endpoint, id),
+                // Gone with the connection: the handle still says whether the buffer is shared.
+                ExposedState::Pending | ExposedState::Gone => {}
                 ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed),
                 ExposedState::Refused => return Some(Registered::Refused),
             },

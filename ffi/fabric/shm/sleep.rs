@@ -173,7 +173,12 @@ impl Sleeper {
                 None => drain(socket, Liveness::is_gone(fds)),
             }),
             Ok(Polled::Ready) if is_woken => {
-                Ok(classify(socket.head().as_ref(), takes_buffers, Liveness::is_gone(fds)))
+                let outcome = classify(socket.head().as_ref(), takes_buffers, Liveness::is_gone(fds));
+                if let (SleepOutcome::Message, Some(buffers)) = (outcome, buffers) {
+                    // It stays there, and is named.
+                    buffers.take_next(socket);
+                }
+                Ok(outcome)
             }
             Ok(Polled::Ready) => Ok(SleepOutcome::PeerGone),
             Ok(Polled::TimedOut) => Ok(SleepOutcome::TimedOut),

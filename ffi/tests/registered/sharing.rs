@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::thread;
 
-use superpipe::{ErrorKind, Registered};
+use superpipe::{ErrorKind, Reason, Registered};
 
 use crate::{DEADLINE, alone, await_that, buffer, bytes, mapped_buffers, pair, receive, register, settle};
 
@@ -97,4 +97,25 @@ fn a_buffer_may_serve_several_connections() {
     assert!(!a.is_shared(&source) && c.is_shared(&source));
     receive(&mut d, &source[1..]);
     assert!(!c.is_shared(&source));
+}
+
+#[test]
+fn a_call_after_the_end_leaves_a_buffer_shared() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(6, 200_000);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    a.send_registered(7, &source, 0..200_000, DEADLINE).unwrap();
+    let closing = thread::spawn(move || b.close(Reason::DONE, DEADLINE));
+    let error = a.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
+    assert!(a.is_shared(&source));
+    let error = a.send_registered(7, &source, 0..200_000, DEADLINE).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
+    assert!(a.is_shared(&source), "the message is not taken");
+    let error = a.register(&source, DEADLINE).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
+    assert!(a.is_shared(&source), "the message is not taken");
+    drop(a);
+    let _ = closing.join().unwrap();
 }

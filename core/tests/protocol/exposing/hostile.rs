@@ -2,6 +2,7 @@
 
 use superpipe_core::{
     Arrival, Closed, Config, Endpoint, Exposed, ExposedState, Failure, Line, Origin, Protocol, ProtocolError,
+    Readable,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric};
@@ -333,6 +334,19 @@ fn withdrawn_memory_is_not_named_again() {
     assert_eq!(t.end.pull(&mut t.fabric, &mut [&mut [0; 100]]).bytes, 5);
     t.name(2, [2, 0, 100]);
     t.is_broken(ProtocolError::SourceWrong);
+}
+
+/// A program may be reading it in place, without the endpoint.
+#[test]
+fn memory_that_is_being_read_is_not_unmapped() {
+    for last in [0, u64::MAX] {
+        let mut t = Victim::mapped(Arrival::Flag);
+        t.name(1, [2, 0, 1000]);
+        assert!(matches!(t.end.readable(&mut t.fabric, 1000), Readable::Run(run) if run.bytes == 1000));
+        t.control([11, 2, last, 0]);
+        assert_eq!(t.fabric.exposed().mapped(0), 1, "it goes with the connection");
+        t.is_broken(ProtocolError::SourceWrong);
+    }
 }
 
 #[test]

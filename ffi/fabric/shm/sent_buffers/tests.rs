@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::fabric::shm::foreign::sealable;
+use crate::fabric::shm::liveness::Liveness;
+use crate::fabric::shm::sleep::{AWAKE, SleepOutcome, Sleeper};
 use crate::fabric::shm::socket::tests::send_raw;
+use crate::os::poll::poll;
 use crate::os::{ExposedMemory, PeerAccess};
+use core::sync::atomic::AtomicU64;
 use rustix::fs::SealFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::env;
@@ -143,4 +147,19 @@ fn a_buffer_waits_for_a_free_descriptor() {
     let output = child.args(["--exact", &name, "--test-threads=1"]).env(CHILD, "1").output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// Two threads sleep: each ends its connection, and says why.
+#[test]
+fn each_of_two_sleeping_threads_names_the_breach() {
+    let (ours, theirs, mut buffers) = pair();
+    let (word, mut sleeper, liveness) = (AtomicU64::new(AWAKE), Sleeper::new(true), Liveness::of_socket());
+    theirs.send(b"C", None).unwrap();
+    (0..2).for_each(|_| _ = sleeper.begin(&word, || false).unwrap());
+    for _ in 0..2 {
+        let mut fds = liveness.interests(&ours);
+        let polled = poll(&mut fds, 1000);
+        let slept = sleeper.end_with(&word, &ours, Some(&mut buffers), polled, &fds);
+        assert_eq!((slept, buffers.breach()), (Ok(SleepOutcome::Message), Some(Breach::Unknown)));
+    }
 }
