@@ -118,9 +118,9 @@ fn seven_beside(hog: Hog) {
     assert!(lendable / 16 >= SMALL + MEDIUM);
     assert!(lendable - withheld < 14 * MEDIUM && lendable - withheld >= 14 * SMALL);
     Budget::set_shared_max(limit);
-    let (is_over, has_asked) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (is_over, has_asked, served) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        let (is_over, has_asked) = (&is_over, &has_asked);
+        let (is_over, has_asked, served) = (&is_over, &has_asked, &served);
         let stop = Stop(is_over);
         let driving = scope.spawn(move || {
             let driven = if hog == Hog::Receiver { &mut from } else { &mut to };
@@ -131,12 +131,20 @@ fn seven_beside(hog: Hog) {
         let others: Vec<_> = (0..7).map(|_| pair()).collect();
         let begin = |(number, (mut from, mut to)): (u64, (Connection, Connection))| {
             scope.spawn(move || {
-                let (message, begun, mut count) = (bytes(number, LONG), Instant::now(), 0);
-                while count < 20 || from.counters().moves == 0 || !has_asked.load(Ordering::Relaxed) {
+                let (message, begun, mut count, mut is_served) =
+                    (bytes(number, LONG), Instant::now(), 0, false);
+                // One that has its share goes on: only connections that both ends drive give memory back.
+                while served.load(Ordering::Relaxed) < 7 {
                     assert!(begun.elapsed() < DEADLINE, "{number}: {has_asked:?} {:?}", from.counters());
                     carry(&mut from, &mut to, &message);
                     assert!(Budget::shared_bytes() <= limit, "{:?}", Budget::shared_use());
                     count += 1;
+                    let has_all =
+                        count >= 20 && from.counters().moves > 0 && has_asked.load(Ordering::Relaxed);
+                    if has_all && !is_served {
+                        is_served = true;
+                        served.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
                 (from, to)
             })
