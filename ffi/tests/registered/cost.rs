@@ -101,7 +101,7 @@ fn a_refused_buffer_is_tried_again_after_a_number_of_messages() {
 }
 
 #[test]
-fn a_new_connection_gets_the_room_of_a_buffer_that_is_not_shared() {
+fn a_new_connection_gets_the_room_of_an_unshared_buffer() {
     let _alone = alone();
     let (mut a, mut b) = pair();
     let source = buffer(1, 4 << 20);

@@ -45,7 +45,7 @@ fn what_is_written_meanwhile_is_what_the_peer_receives() {
 }
 
 #[test]
-fn a_buffer_that_is_dropped_with_its_message_unread_is_received() {
+fn a_buffer_dropped_with_its_message_unread_is_received() {
     let _alone = alone();
     let (mut a, mut b) = pair();
     let source = buffer(3, 1 << 20);
@@ -68,7 +68,7 @@ fn a_buffer_that_is_dropped_with_its_message_unread_is_received() {
 }
 
 #[test]
-fn messages_out_of_a_buffer_are_received_after_their_sender_closed() {
+fn messages_out_of_a_buffer_arrive_after_their_sender_closed() {
     let _alone = alone();
     let (mut a, mut b) = pair();
     let source = buffer(4, 300_000);
