@@ -93,6 +93,7 @@ impl DerefMut for RegisteredBuf {
     }
 }
 
+#[cfg(feature = "verbs")]
 impl Drop for RegisteredBuf {
     fn drop(&mut self) {
         // Each of them keeps the memory.

@@ -15,7 +15,7 @@ enum Kind {
     /// For a registration that is kept.
     Cached { share: Arc<BudgetShare>, bytes: u64 },
     /// A part of the minimum of a share.
-    Part(BudgetShare),
+    Part { _part: BudgetShare },
 }
 
 impl Charge {
@@ -39,7 +39,7 @@ impl Charge {
 
     /// Holds a part of the minimum of a share.
     pub(crate) const fn of_part(part: BudgetShare) -> Self {
-        Self(Kind::Part(part))
+        Self(Kind::Part { _part: part })
     }
 
     /// Returns true if it is for a registration that is kept.
@@ -53,7 +53,7 @@ impl Charge {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.0 {
             Kind::Grown { bytes, .. } | Kind::Cached { bytes, .. } => *bytes,
-            Kind::Part(part) => part.bytes(),
+            Kind::Part { _part: part } => part.bytes(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Drop for Charge {
             Kind::Grown { share, bytes } => share.shrink(*bytes),
             Kind::Cached { share, bytes } => share.uncache(*bytes),
             // Its own drop returns the bytes.
-            Kind::Part(_) => {}
+            Kind::Part { .. } => {}
         }
     }
 }

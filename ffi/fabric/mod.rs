@@ -5,6 +5,7 @@ mod host_fabric;
 #[cfg(feature = "verbs")]
 pub mod rdma;
 mod registered_memory;
+#[cfg(feature = "verbs")]
 mod registrations;
 pub mod shm;
 mod span;
@@ -12,5 +13,6 @@ mod span;
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
 pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd, Way};
 pub use registered_memory::RegisteredMemory;
+#[cfg(feature = "verbs")]
 pub(crate) use registrations::Registrations;
 pub(crate) use span::Span;

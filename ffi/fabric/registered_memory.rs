@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
+#[cfg(feature = "verbs")]
 use super::Registrations;
 use crate::os::{ExposedMemory, OsError, PeerAccess};
 
@@ -13,6 +14,7 @@ const NAME: &CStr = c"superpipe-buffer";
 #[derive(Debug)]
 pub struct RegisteredMemory {
     exposed: ExposedMemory,
+    #[cfg(feature = "verbs")]
     registrations: Registrations,
 }
 
@@ -24,6 +26,7 @@ impl RegisteredMemory {
     pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
         Ok(Self {
             exposed: ExposedMemory::create(NAME, bytes, PeerAccess::Read)?,
+            #[cfg(feature = "verbs")]
             registrations: Registrations::default(),
         })
     }
@@ -34,17 +37,18 @@ impl RegisteredMemory {
     }
 
     /// Returns the bytes, a multiple of the page size.
+    #[cfg(feature = "verbs")]
     pub(crate) fn len(&self) -> usize {
         self.exposed.len()
     }
 
     /// Returns its registrations with devices.
+    #[cfg(feature = "verbs")]
     pub(crate) const fn registrations(&self) -> &Registrations {
         &self.registrations
     }
 
     /// Returns the memory as a peer on this host can map it.
-    #[allow(dead_code, reason = "for shared memory, which makes no use of it yet")]
     pub(crate) const fn exposed(&self) -> &ExposedMemory {
         &self.exposed
     }
