@@ -14,7 +14,7 @@ pub struct ReadOnlyMapping(Mapping);
 
 impl ReadOnlyMapping {
     /// Maps the first `bytes` of a file, rounded up to pages. An access beyond its end is a SIGBUS: the caller has checked that it cannot
-    /// shrink. The first access to each page has a page fault, unless it is [populated](Self::populate).
+    /// shrink. The first access to each page has a page fault, unless it was populated.
     ///
     /// # Errors
     /// The kernel refuses: too little memory, RLIMIT_AS, or a descriptor that is not open for reading.
