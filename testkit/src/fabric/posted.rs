@@ -6,6 +6,7 @@
 //! posting. A notification arrives once its write and all before it are visible, and core panics if it reads bytes of the write before
 //! that.
 
+mod device;
 mod growing;
 mod remote;
 
@@ -24,10 +25,7 @@ use super::memory::{Memories, Memory, Place, Span};
 use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::{Rng, crc32c};
-use remote::Ends;
-
-/// Most pieces of a write: enough that a block's payload and flag arrive separately in any order.
-const PIECES_MAX: usize = 6;
+use device::{Ends, Target, Write};
 
 /// Most writes that are completed and not yet visible. It only bounds the memory for their bytes.
 const LATE_MAX: usize = 6;
@@ -39,36 +37,6 @@ pub struct Image(pub Memory);
 impl From<Image> for Memory {
     fn from(image: Image) -> Self {
         image.0
-    }
-}
-
-/// Target of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    /// The memory of this image.
-    Image(Memory),
-    /// Memory of the peer's application.
-    Remote(Ends),
-}
-
-/// A write on its way.
-#[derive(Clone, Debug)]
-struct Write {
-    id: u64,
-    link: usize,
-    target: Target,
-    wr: Option<WrId>,
-    /// Invisible pieces as (offset, bytes). The first `pieces_left` of them count.
-    pieces: [(u32, u32); PIECES_MAX],
-    pieces_left: usize,
-    /// Rest that the device has read before the completion, with its offset.
-    read: Option<(u32, Vec<u8>)>,
-}
-
-impl Write {
-    /// Returns true if any of these bytes is still invisible.
-    fn covers(&self, at: u32, bytes: u32) -> bool {
-        self.pieces[..self.pieces_left].iter().any(|piece| piece.0 < at + bytes && at < piece.0 + piece.1)
     }
 }
 
@@ -182,129 +150,6 @@ impl Posted {
     /// Returns true if the write of this number, and all before it of this end, are visible.
     fn is_visible(&self, from: usize, id: u64) -> bool {
         !self.writes.iter().any(|it| it.link == from && it.id <= id && it.pieces_left > 0)
-    }
-
-    /// Cuts a write into pieces, and shuffles them without order inside a write.
-    fn cut(&mut self, at: u32, bytes: u32) -> ([(u32, u32); PIECES_MAX], usize) {
-        let mut cuts = [at + bytes; PIECES_MAX + 1];
-        cuts[0] = at;
-        let count = 1 + self.rng.below(PIECES_MAX);
-        for cut in &mut cuts[1..count] {
-            // Half of the cuts are near the end, where the flag is.
-            let offset = self.rng.below(bytes as usize + 1);
-            let near = bytes as usize - self.rng.below(bytes.min(24) as usize + 1);
-            #[expect(clippy::cast_possible_truncation, reason = "below bytes")]
-            let offset = (if self.rng.one_in(2) { offset } else { near }) as u32;
-            *cut = at + offset;
-        }
-        cuts[..count].sort_unstable();
-        let mut pieces = [(0, 0); PIECES_MAX];
-        for (piece, pair) in pieces.iter_mut().zip(cuts.windows(2)).take(count) {
-            *piece = (pair[0], pair[1] - pair[0]);
-        }
-        // Pieces are taken from the back.
-        if self.setup.order_inside_write {
-            pieces[..count].reverse();
-        } else {
-            for index in (1..count).rev() {
-                pieces.swap(index, self.rng.below(index + 1));
-            }
-        }
-        (pieces, count)
-    }
-
-    /// Makes one piece of one write visible.
-    fn place(&mut self) {
-        if self.writes.is_empty() {
-            return;
-        }
-        let index = self.rng.below(self.writes.len());
-        if self.writes[index].pieces_left > 0 {
-            self.place_piece(index);
-        }
-        // The write may have ended the link.
-        if !self.has_ended {
-            self.retire(index);
-        }
-    }
-
-    /// Makes the next piece of this write visible.
-    fn place_piece(&mut self, index: usize) {
-        let write = &mut self.writes[index];
-        write.pieces_left -= 1;
-        let (at, bytes) = write.pieces[write.pieces_left];
-        let Write { id, link, target, wr, pieces_left, .. } = *write;
-        let from = match (&write.read, target) {
-            (Some((start, read)), _) => &read[(at - start) as usize..][..bytes as usize],
-            (None, Target::Image(to)) => self.images.bytes(to, at, bytes),
-            (None, Target::Remote(ends)) => self.buffers.source(ends.from, at, bytes),
-        };
-        let to = match target {
-            Target::Image(to) => to,
-            Target::Remote(ends) => {
-                let data = from.to_vec();
-                return self.place_remote(link, ends, at, &data);
-            }
-        };
-        self.memories.bytes_mut(to, at, bytes).copy_from_slice(from);
-        // A peer that sees the whole line may acknowledge it, which gives it back.
-        if pieces_left == 0 && (wr.is_none() || to.place == Place::ControlPage) {
-            self.owned[link].retain(|owned| owned.id != id);
-        }
-    }
-
-    /// Makes the rest of a write visible.
-    fn place_rest(&mut self, index: usize) {
-        while self.writes[index].pieces_left > 0 {
-            self.place_piece(index);
-        }
-    }
-
-    /// Forgets a write that is visible and completed.
-    fn retire(&mut self, index: usize) {
-        if self.writes[index].pieces_left == 0
-            && let Some((_, buffer)) = self.writes[index].read.take()
-        {
-            self.spare.push(buffer);
-            self.writes.remove(index);
-        }
-    }
-
-    /// Completes the oldest open write of an end.
-    fn complete(&mut self) {
-        let link = self.rng.below(2);
-        let early = self.rng.one_in(4);
-        let Some(index) = self.writes.iter().position(|write| write.link == link && write.read.is_none())
-        else {
-            return;
-        };
-        if self.spare.is_empty() || self.writes[index].pieces_left > 0 && !early {
-            return;
-        }
-        let Some(mut buffer) = self.spare.pop() else { return };
-        buffer.clear();
-        let write = &mut self.writes[index];
-        let left = &write.pieces[..write.pieces_left];
-        let start = left.iter().map(|piece| piece.0).min().unwrap_or(0);
-        let end = left.iter().map(|piece| piece.0 + piece.1).max().unwrap_or(0);
-        let bytes = match write.target {
-            Target::Image(to) => self.images.bytes(to, start, end - start),
-            Target::Remote(ends) => self.buffers.source(ends.from, start, end - start),
-        };
-        buffer.extend_from_slice(bytes);
-        write.read = Some((start, buffer));
-        match write.wr {
-            Some(wr) => {
-                let result = self.failures[link].take().map_or(Ok(()), Err);
-                self.completions[link].push_back(Completion { wr, result });
-            }
-            None => {
-                self.queued[link] -= 1;
-                let id = write.id;
-                self.owned[link].retain(|owned| owned.id != id);
-            }
-        }
-        self.retire(index);
     }
 }
 

@@ -3,23 +3,14 @@
 //! A write to memory that is not registered any more ends the link, as a device's remote access error does. Memory must not be deregistered
 //! while the device may read it, or a write to it may come, unless the link has ended.
 
-use superpipe_core::{
-    Buffer, Completion, DestinationClaim, JobOutcome, JobResult, Registration, SqFull, WcError,
-};
+use superpipe_core::{Buffer, Completion, JobOutcome, JobResult, Registration, SqFull, WcError};
 
-use super::{Image, Posted, Target, Write};
+use super::{Ends, Image, Posted, Target, Write};
 use crate::fabric::buffers::Buffers;
 use crate::fabric::memory::Memory;
 
 /// Status of a work request that the end of the link has flushed (`ibv_poll_cq(3)`).
 const WR_FLUSH_ERR: WcError = WcError { status: 5, vendor_err: 0 };
-
-/// Source and destination of a remote write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) from: Registration,
-    pub(super) to: DestinationClaim,
-}
 
 impl Posted {
     /// Lends memory of an application.
