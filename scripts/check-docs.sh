@@ -82,7 +82,7 @@ sections() {
             say "docs/$page.md, \"$section\" is cited, and there is no such heading"
             bad=1
         fi
-    done < <(joined_text .md | grep -oE '(architecture|benchmarks|concepts|glossary|guide|performance|testing|tools|wire)\.md\)?, "[^"]+"' |
+    done < <(joined_text .md | grep -oE '(architecture(/[a-z]+)?|benchmarks|concepts|glossary|guide|performance|testing|tools|wire)\.md\)?, "[^"]+"' |
         sed -E 's/\.md\)?, "/\t/; s/"$//' | sort -u)
     [[ $bad -eq 0 ]] || die "the sections above do not exist"
 }

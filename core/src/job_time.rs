@@ -1,4 +1,4 @@
-//! Time of a job, and the part of it that was visible. docs/architecture.md, "The time of jobs".
+//! Time of a job, and the part of it that was visible. docs/architecture/memory.md, "The time of jobs".
 //!
 //! A nanosecond of a job is **visible** if it lies in one of two parts of the job's time:
 //!

@@ -23,7 +23,7 @@
 //! walk over the places. The marks by which one member asks another are hints. One that is lost is made again by the next refusal, and
 //! one that is out of date costs a landing buffer that is provisioned again. The sums are exact, whatever the order.
 //!
-//! References: DESIGN.md 4 and 6, docs/architecture.md "Memory of a connection".
+//! Reference: docs/architecture/memory.md, "Budget".
 
 mod fair;
 mod place;

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 
 /// Time without a chunk after which the owner of a landing buffer that has grown asks the peer to leave it. It costs less than a
-/// millisecond to grow again (docs/architecture.md, "Growth"), so a connection that is used once in this time spends less than a
+/// millisecond to grow again (docs/architecture/memory.md, "Growth"), so a connection that is used once in this time spends less than a
 /// thousandth of it on that. With a shorter time, a program that works in bursts would pay for growth in each.
 pub const RELEASE_AFTER_NS: u64 = 10_000_000_000;
 

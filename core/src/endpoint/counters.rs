@@ -83,7 +83,7 @@ pub struct Counters {
     pub jobs_ns: u64,
     /// Nanoseconds among them that were visible; all others were hidden. Visible is the time of a job from the last movement in its direction
     /// to its end, while something waits for the job, and the time in which this end's own thread made steps of jobs. It is the resolution of
-    /// a round of progress less, at most. docs/architecture.md, "The time of jobs".
+    /// a round of progress less, at most. docs/architecture/memory.md, "The time of jobs".
     pub jobs_visible_ns: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,

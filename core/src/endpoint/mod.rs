@@ -36,7 +36,7 @@ use mailbox::{Inbox, Outbox};
 
 /// Rounds of [`Endpoint::progress`] since payload was taken out, after which acknowledgements that are due go out: with posted writes,
 /// and with direct store. With posted writes the answer to a short message comes first, since an acknowledgement costs a packet, and
-/// in the transport another one (docs/architecture.md, "Notify mode").
+/// in the transport another one (docs/architecture/rdma.md, "Notify mode").
 const IDLE_ROUNDS: [u32; 2] = [128, 8];
 
 /// Acknowledgements while the ring's blocks are consumed once, of short and of long messages: with posted writes the fewest that

@@ -204,7 +204,7 @@ fn step_other<P: HostFabric>(held: &mut HeldHalf<'_, P>) -> Option<Drive<()>> {
     <Half<P> as DriverAccess>::step_other(held)
 }
 
-/// Documented (architecture.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted
+/// Documented (architecture/waiting.md, "Waiting"): the clock and the interrupt flag are looked at after every yield, which may have lasted
 /// another thread's time slice. Whoever has the core here lets each last that long.
 #[test]
 fn a_half_that_yields_checks_the_time_and_the_interrupt() {

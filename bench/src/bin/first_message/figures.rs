@@ -6,7 +6,7 @@ use superpipe_bench::stats::Spread;
 
 use crate::visit::{Visit, median_us};
 
-/// What the page of a connection on demand holds at once (docs/architecture.md, "Memory of a connection").
+/// What the page of a connection on demand holds at once (docs/architecture/memory.md, "Landing on demand").
 const PAGE_HOLDS: usize = 2672;
 
 /// Times of one size in one round, in microseconds.
