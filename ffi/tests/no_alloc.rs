@@ -1,9 +1,5 @@
 //! Between connect and close nothing is allocated: on neither end, in no size class, by no protocol, from the first
 //! message on.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each forwards to the system's allocator under the same contract"
-)]
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,20 +25,25 @@ fn count() {
     }
 }
 
+// SAFETY: everything is handed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `alloc` asks for.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `alloc_zeroed` asks for.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `realloc` asks for.
         unsafe { System.realloc(ptr, layout, bytes) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps what `dealloc` asks for.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

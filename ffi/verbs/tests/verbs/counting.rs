@@ -1,8 +1,4 @@
 //! Counts what each thread allocates.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each forwards to the system's allocator under the same contract"
-)]
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -26,20 +22,25 @@ fn count() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
+// SAFETY: everything is handed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `alloc` asks for.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `alloc_zeroed` asks for.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count();
+        // SAFETY: the caller keeps what `realloc` asks for.
         unsafe { System.realloc(ptr, layout, bytes) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps what `dealloc` asks for.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
