@@ -27,10 +27,11 @@ pub enum Protocol {
     /// one copy, one write and one copy. wire.md 4.7.
     Provision,
     /// Rendezvous, and then remote writes out of the sender's memory into the receiver's, which both ends register while the
-    /// rendezvous is under way. For messages longer than C0 whose operations name their memory at both ends; all else, and everything
-    /// with direct store, is sent as with superpipeline.
+    /// rendezvous is under way. For messages longer than C0 whose operations name their memory at both ends; all others are sent as with
+    /// superpipeline. The handshake refuses it over shared memory, which has no device. wire.md 4.8.
     Register,
-    /// [`Register`](Self::Register) of memory that was registered before.
+    /// With posted writes, [`Register`](Self::Register) out of memory that stays registered. With direct store the receiver maps that memory,
+    /// and copies messages longer than C0 straight out of it. All others are sent as with superpipeline. wire.md 4.8, 4.9.
     RegisterCached,
 }
 

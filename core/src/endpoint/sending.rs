@@ -295,7 +295,7 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Ends the last reservation of a transfer, of which nothing is sent. For a caller that has nothing to fill it with for now: a
+    /// Ends the last reservation of a transfer, of which nothing is sent. For a caller whose source has nothing to fill it with yet: a
     /// reservation keeps this end from moving to another landing buffer, and so the peer from releasing this one.
     pub fn unreserve(&mut self, id: TransferId) {
         self.sender.end_reservation(id);

@@ -64,26 +64,32 @@ impl Defaults {
     };
 }
 
-/// Proposed values. `None` leaves a value to the other end, or to the default.
+/// Proposed values. `None` leaves a value to the other end, or to the default. Both ends may propose the same value. If they propose different
+/// ones, or one that is out of its range, the handshake fails with [`Disagreement`], which the library reports as `Usage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// Protocol of transfers. Default: superpipeline.
     pub protocol: Option<Protocol>,
-    /// Arrival mode. Default: the cheapest that the fabric supports.
+    /// Arrival mode. Default: the fastest that the fabric supports. Over shared memory, notify is refused.
     pub arrival: Option<Arrival>,
-    /// Folds of a landing buffer: a chunk takes at most one of them. Default 3.
+    /// Folds of a landing buffer, 1 to 255: a chunk takes at most one of them. Default 3.
     pub folds: Option<u8>,
     /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 16 KiB.
     pub block_bytes: Option<u32>,
-    /// Bytes of all blocks of a landing buffer. Default 512 KiB. Each end of a connection holds as much.
+    /// Bytes of all blocks of a landing buffer, rounded down to whole blocks: 2 to 65,536 blocks, less than 1 GiB. Default 512 KiB, or four
+    /// blocks if that is more. Each end of a connection holds as much, and over RDMA as much again for its image of the peer's; with landing on
+    /// demand, at most. The peer may refuse more than its `landing_bytes_max`.
     pub landing_bytes: Option<u32>,
-    /// Bytes of the largest chunk; with the pipeline protocol, of every chunk.
+    /// Bytes of the largest chunk, at most 1 GiB; with the pipeline protocol, of every chunk. Default: the folds are the limit; 64 KiB with the
+    /// pipeline protocol.
     pub chunk_bytes: Option<u32>,
-    /// When landing buffers are provisioned. Default: while connecting; by the provision protocol on demand.
+    /// When landing buffers are provisioned. Default: while connecting; by the provision protocol on demand, and it refuses the other.
     pub landing: Option<LandingMode>,
-    /// Bytes of the small landing buffer of the provision protocol: 100 to 2,000. Default 1,024.
+    /// Bytes of the small landing buffer of the provision protocol: 100 to 2,000, rounded down to blocks of 128 bytes, at least two. Default
+    /// 1,024. Without effect by other protocols.
     pub small_buffer_bytes: Option<u32>,
-    /// Threshold of the provision protocol. Default: what the small landing buffer holds at once.
+    /// Threshold of the provision protocol, in bytes: a message above it, or with a slice above it, waits for a larger landing buffer. 40 up to
+    /// what the small landing buffer holds at once, which is the default: 904 of 1,024. Without effect by other protocols.
     pub threshold_bytes: Option<u32>,
     /// Receives that each end keeps posted over RDMA, 8 to 144: each has 256 bytes, and in notify mode an end sends no more messages before the
     /// peer has taken some. Default 144, and 16 if landing is on demand. Without effect over shared memory.
