@@ -33,16 +33,18 @@ static SHARED: Account = Account::new(&SHARED_POOL);
 
 /// The budget of this process: the limits of the memory that all its connections provision together.
 ///
-/// Registered memory is that of connections over RDMA: the landing buffer, the image of the peer's, and the buffers for control messages.
-/// Its limit is by default the soft limit RLIMIT_MEMLOCK, by which the kernel bounds the registered memory of a process; 1 GiB if that is
+/// Registered memory is that of connections over RDMA: landing buffers, images of the peer's, the buffers for control messages, and memory of
+/// the program while it is registered ([`RegisteredBuf`](crate::RegisteredBuf), or with
+/// [`Protocol::Register`](superpipe_core::Protocol::Register) the slices of a call). Its limit is by default the soft limit RLIMIT_MEMLOCK, by which the kernel bounds the registered memory of a process; 1 GiB if that is
 /// unlimited, or if the calling thread has CAP_IPC_LOCK in the initial user namespace, as root has. It is read again for each connection.
 ///
-/// Shared memory is that of connections over shared memory: both segments, since this process also fills the holes of the peer's. Its limit
-/// is 1 GiB by default.
+/// Shared memory is that of connections over shared memory: both segments, since this process also fills the holes of the peer's, and
+/// registered buffers of either end while they are registered with a connection. Its limit is 1 GiB by default.
 ///
 /// A connection takes its share before it provisions memory, and before both ends agree; it fails with
-/// [`Limit`](crate::ErrorKind::Limit) if there is no room. A quarter of each limit is kept for that, and never lent to landing buffers
-/// that grow while communicating.
+/// [`Limit`](crate::ErrorKind::Limit) if there is no room. A quarter of each limit is kept for that, and never lent to what is provisioned
+/// while communicating: landing buffers that grow, and registrations. What finds no room there fails nothing: the messages go through the
+/// blocks that exist, and are slower.
 #[derive(Debug)]
 pub enum Budget {}
 
@@ -54,7 +56,7 @@ pub struct BudgetUse {
     pub reserved_bytes: u64,
     /// What they have grown by while communicating.
     pub grown_bytes: u64,
-    /// Registrations that are kept for their next use.
+    /// Registered buffers whose registrations are kept for their next use; over shared memory those of both ends.
     pub cached_bytes: u64,
     /// Count of connections, including those that are being made.
     pub connections: u64,
@@ -94,13 +96,13 @@ struct Account {
 }
 
 impl Budget {
-    /// Sets the limit for memory that is registered from now on. The kernel refuses more than RLIMIT_MEMLOCK where that binds the process, also
+    /// Sets the limit, in bytes, for memory that is registered from now on. What is in use stays, also above the limit. The kernel refuses more than RLIMIT_MEMLOCK where that binds the process, also
     /// if this limit is higher. A connection that is being made has 8 KiB registered for the handshake before it takes its share.
     pub fn set_registered_max(bytes: u64) {
         REGISTERED.set_max(bytes);
     }
 
-    /// Sets the limit for memory that is shared from now on.
+    /// Sets the limit, in bytes, for memory that is shared from now on. What is in use stays, also above the limit.
     pub fn set_shared_max(bytes: u64) {
         SHARED.set_max(bytes);
     }

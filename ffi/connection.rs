@@ -118,8 +118,8 @@ impl Connection {
     /// # Errors
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: if a part was
     /// taken, it is lost and this end rejects the rest; a message of which nothing was taken is still there. (Only an operation can
-    /// continue, since it gets the same slices each time.) A message that the peer's device writes into this memory by then ends the connection
-    /// ([`Protocol::Register`](superpipe_core::Protocol::Register)). With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
+    /// continue, since it gets the same slices each time.) If the peer's device may write the message into this memory by then
+    /// ([`Protocol::Register`](superpipe_core::Protocol::Register)), the connection ends, since nothing else stops the device. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
     /// [`try_recv`](Self::try_recv) and loses nothing. `Usage`: an operation or a stream has begun to take the message. `Cancelled`,
     /// `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
@@ -131,8 +131,8 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into(slices, deadline))
     }
 
-    /// Sends a message of up to 64 KiB, and not longer than the landing buffer, if that is possible without waiting. Makes no system call, except to wake a peer that sleeps,
-    /// allocates nothing and takes no lock.
+    /// Sends a message of up to 64 KiB, and not longer than the landing buffer, if that is possible without waiting. Makes no system call,
+    /// except to wake a peer that sleeps, allocates nothing and takes no lock.
     ///
     /// A loop of tries must call [`progress`](Self::progress) now and then, which sends keepalives and detects a peer that has ended.
     ///
@@ -216,15 +216,19 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_into_cold(slices, deadline.into()))
     }
 
-    /// Sends a part of a registered buffer as a message. Returns once the message is on its way, which may be before the peer has taken it.
+    /// Sends a part of a registered buffer as a message. With the protocol
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a part longer than 64 KiB goes without a copy through blocks. A shorter
+    /// part, and any part with another protocol, is sent as by [`send`](Self::send).
     ///
-    /// With the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a message longer than 64 KiB goes without a copy
-    /// through blocks. Over shared memory the peer copies it straight out of the buffer, which is then [shared](Self::is_shared) until the
-    /// peer has received or rejected the message. To write to the buffer meanwhile is safe, and changes what the peer receives. Wait
-    /// ([`wait_unshared`](Self::wait_unshared)), or send out of two buffers in turn.
+    /// - **Over shared memory** the peer copies the message straight out of the buffer. The call returns once the message is on its way. The
+    ///   buffer is then [shared](Self::is_shared) until the peer has received or rejected the message. To write to the buffer meanwhile is safe,
+    ///   and changes what the peer receives: wait ([`wait_unshared`](Self::wait_unshared)), or send out of two buffers in turn. The first message
+    ///   out of a buffer begins to register it with the connection; messages go through blocks until that is done.
+    /// - **Over RDMA** the device writes the message straight into the memory of a peer that receives it with
+    ///   [`recv_registered`](Self::recv_registered), and through blocks otherwise. The call returns once the device has read all of it, so the
+    ///   peer must receive it meanwhile. The first message out of a buffer registers it, beside the rendezvous.
     ///
-    /// The first such message out of a buffer begins to register it with the connection. Messages go through blocks until that is done, or if it is
-    /// refused; see [`register`](Self::register).
+    /// If registration is refused, messages go through blocks; see [`register`](Self::register).
     ///
     /// # Errors
     /// As [`send`](Self::send). `Usage`: the buffer has no such part.
@@ -238,7 +242,9 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.send_registered(tag, buffer, part, deadline.into()))
     }
 
-    /// Receives the next message into a registered buffer, as [`recv_into`](Self::recv_into) does.
+    /// Receives the next message into a registered buffer, as [`recv_into`](Self::recv_into) does. Over RDMA, with the protocol
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached), the peer's device writes a message longer than 64 KiB straight into it. The
+    /// buffer is registered for that message only, unless the peer is trusted ([`Options::peer_trust`](crate::Options::peer_trust)).
     ///
     /// # Errors
     /// As [`recv_into`](Self::recv_into).
@@ -250,15 +256,16 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
     }
 
-    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must
-    /// drive its end meanwhile.
+    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. Over shared memory
+    /// the peer must drive its end meanwhile.
     ///
-    /// Over shared memory a connection holds eight buffers of each end at most. For a further one it gives up the one that was used least
-    /// recently and is not [shared](Self::is_shared). A buffer that is dropped is given up at the next call.
+    /// A connection keeps eight buffers of each end at most over shared memory, and 64 registrations over RDMA. For a further one it gives up
+    /// the one that was used least recently, over shared memory of those that are not [shared](Self::is_shared). A buffer that is dropped is
+    /// given up at the next call. Over shared memory a buffer of 4 GiB or more is refused.
     ///
     /// # Errors
-    /// `Timeout`; `Usage`: the connection has another protocol than
-    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached); the connection has ended.
+    /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached). `Timeout`, `Interrupted`,
+    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
     pub fn register(
         &mut self,
         buffer: &RegisteredBuf,
@@ -268,7 +275,8 @@ impl Connection {
     }
 
     /// Returns true while the peer may read a buffer, for a message out of it that it has not received, rejected or been told to skip. What is
-    /// written meanwhile may become a part of that message. Once the connection has ended, it stays as it was.
+    /// written meanwhile may become a part of that message. Once the connection has ended, it stays as it was. Over RDMA it is always false: there
+    /// [`send_registered`](Self::send_registered) returns only once the device has read the message.
     #[must_use]
     pub fn is_shared(&mut self, buffer: &RegisteredBuf) -> bool {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.is_shared(buffer))
@@ -277,7 +285,7 @@ impl Connection {
     /// Waits until a buffer is not [shared](Self::is_shared) any more. [`flush`](Self::flush) waits for all messages.
     ///
     /// # Errors
-    /// `Timeout`, or the connection has ended.
+    /// `Timeout`, `Interrupted`, `Closed`, `PeerLost`, `Protocol`, `Device`. Then the buffer may still be shared.
     pub fn wait_unshared(
         &mut self,
         buffer: &RegisteredBuf,

@@ -1,12 +1,14 @@
 //! superpipe moves messages and streams between two programs: over shared memory on one host, over RDMA between hosts. It copies data
-//! out of ordinary, unregistered memory through a small fixed buffer, and overlaps the copies of both ends, so that a transfer runs at the
+//! out of ordinary, unregistered memory through a small buffer, and overlaps the copies of both ends, so that a transfer runs at the
 //! speed of memory from the first message on.
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
 //! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
-//! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
+//! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks, with [`Protocol::RegisterCached`].
+//! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
+//! - [`Budget`]: limits of the memory of all connections of the process.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
 //! - [`io`]: files and pipes as the source or sink of a stream.
 //!

@@ -37,13 +37,13 @@ pub struct Options {
     pub peer_uid: Option<u32>,
     /// Trust in the peer, over RDMA. Default: none. See [`PeerTrust`].
     pub peer_trust: PeerTrust,
-    /// Proposals for the settings that both ends negotiate.
+    /// Proposals for the settings that both ends negotiate. Default: none.
     pub tuning: Tuning,
     /// Largest landing buffer that a peer may propose, slot lines included, whichever end connects. A larger one is refused before any
     /// memory is provisioned. The size that [`Tuning::landing_bytes`] of this end makes, with its own block length, is always allowed.
     /// Default: 64 MiB.
     pub landing_bytes_max: u32,
-    /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`].
+    /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`]. Default: none.
     pub interrupt: Option<&'static AtomicBool>,
 }
 
