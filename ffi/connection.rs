@@ -256,12 +256,13 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
     }
 
-    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. Over shared memory
-    /// the peer must drive its end meanwhile.
+    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must
+    /// drive its end meanwhile.
     ///
-    /// A connection keeps eight buffers of each end at most over shared memory, and 64 registrations over RDMA. For a further one it gives up
-    /// the one that was used least recently, over shared memory of those that are not [shared](Self::is_shared). A buffer that is dropped is
-    /// given up at the next call. Over shared memory a buffer of 4 GiB or more is refused.
+    /// Over RDMA the call needs nothing of the peer. A connection keeps eight buffers of each end at most over shared memory, and 64
+    /// registrations over RDMA. For a further one it gives up the one that was used least recently, over shared memory of those that are not
+    /// [shared](Self::is_shared). A buffer that is dropped is given up at the next call. Over shared memory a buffer of 4 GiB or more is
+    /// refused.
     ///
     /// # Errors
     /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached). `Timeout`, `Interrupted`,

@@ -6,11 +6,11 @@
 //! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
-//! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks, with [`Protocol::RegisterCached`].
-//! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
-//! - [`Budget`]: limits of the memory of all connections of the process.
+//! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
 //! - [`io`]: files and pipes as the source or sink of a stream.
+//! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
+//! - [`Budget`]: limits of the memory of all connections of the process.
 //!
 //! The protocol is in [`superpipe_core`]; its items are re-exported here where programs meet them. The library never prints, and every
 //! wait has a deadline.
