@@ -5,9 +5,11 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::alloc::System;
-use std::io::{Read, Write};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::sync::Barrier;
 use std::thread;
+use std::time::Instant;
 
 use superpipe::{
     Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
@@ -143,6 +145,44 @@ fn rest(connection: &mut Connection) {
     thread::yield_now();
 }
 
+/// Waits until all other threads of the process have begun, and wait for something. It comes before each count, since std itself
+/// allocates in each new thread before the first code of that thread: it copies the thread's name for its handler of stack overflows.
+/// A registration and a close make such threads ("superpipe-jobs", "superpipe-close"), and on a busy machine they begin so late that a
+/// count which has begun meanwhile finds that copy. What any thread allocates during a count is counted.
+fn await_begun_threads() {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let found = other_threads();
+        // Twice the same, so that no thread has run meanwhile.
+        if let Ok(found) = &found
+            && found.iter().all(|status| status.iter().any(|line| line.starts_with("State:\tS")))
+            && other_threads().is_ok_and(|again| again == *found)
+        {
+            return;
+        }
+        assert!(Instant::now() < end, "a thread never rests: {found:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the number, the state and the count of waits of each thread but this one. Fails if a thread ends meanwhile.
+fn other_threads() -> io::Result<Vec<Vec<String>>> {
+    let own = fs::read_link("/proc/thread-self")?;
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let thread = thread?;
+        if Some(&*thread.file_name()) == own.file_name() {
+            continue;
+        }
+        let status = fs::read_to_string(thread.path().join("status"))?;
+        let is_asked = |line: &&str| {
+            ["Pid:", "State:", "voluntary_ctxt_switches:"].iter().any(|name| line.starts_with(name))
+        };
+        found.push(status.lines().filter(is_asked).map(str::to_owned).collect());
+    }
+    Ok(found)
+}
+
 /// One test, so that nothing else runs while it counts.
 #[test]
 fn nothing_is_allocated_from_connect_to_close() {
@@ -171,6 +211,7 @@ fn exchanges_allocate_nothing() {
         let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
         #[cfg(feature = "recorder")]
         connection.record(true);
+        await_begun_threads();
         barrier.wait();
         COUNTS.store(true, Ordering::Relaxed);
         exchange(&mut connection, true, &out, &mut back);
@@ -196,6 +237,7 @@ fn tries_after_a_close_allocate_nothing() {
         let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
         accepting.join().unwrap().close(reason, DEADLINE).unwrap();
         assert!(connection.recv_into(&mut [&mut [0; 8]], DEADLINE).is_err());
+        await_begun_threads();
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         COUNTS.store(true, Ordering::Relaxed);
         let mut kinds = [[None; 3]; 100];
@@ -240,6 +282,7 @@ fn messages_out_of_registered_buffers_allocate_nothing() {
         let mut source = RegisteredBuf::new(1 << 20).unwrap();
         assert_eq!(connection.register(&source, DEADLINE).unwrap(), Registered::Ready);
         connection.send_registered(7, &source, 0..1, DEADLINE).unwrap();
+        await_begun_threads();
         registered.wait();
         COUNTS.store(true, Ordering::Relaxed);
         for number in 0..100 {

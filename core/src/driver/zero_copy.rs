@@ -61,9 +61,9 @@ impl RecvOperation {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Returns true if the memory of an operation is not used any more. It may be used after a cancel or a failure, for as long as jobs
-    /// take, and in notify mode until the peer has returned a credit for the CANCEL, or is gone ([`note_peer_gone`](Self::note_peer_gone)). It
-    /// is never used longer than the connection exists.
+    /// Returns true if the memory of an operation is not used any more. It may be used after a cancel or a failure, for as long as the
+    /// device and jobs take, and in notify mode until the peer has returned a credit for the CANCEL. Once the peer is gone
+    /// ([`note_peer_gone`](Self::note_peer_gone)), only jobs are awaited. It is never used longer than the connection exists.
     #[must_use]
     pub fn is_send_released(&self, send: &SendOperation) -> bool {
         send.lent

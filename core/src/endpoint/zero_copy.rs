@@ -188,7 +188,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Returns true while memory of a message that is over is still used, or being deregistered. It takes as long as the device and the
-    /// jobs do, and in notify mode until the peer has returned a credit for the last chunk, or is gone.
+    /// jobs do, and in notify mode until the peer has returned a credit for the last chunk. If the peer is gone, it takes as long as the jobs.
     pub(crate) fn is_releasing(&self) -> bool {
         let is_open = |destination: &Destination| {
             !destination.lease.is_over()
@@ -310,10 +310,8 @@ impl<F: Fabric> Endpoint<F> {
         if source.lease.is_over() || may_go_on && self.sender.is_remote(source.id) {
             return;
         }
-        // The last chunk may wait for a credit that a peer which is gone never returns.
-        let is_unposted = self.sender.owes_cancel() || self.sender.has_unposted();
-        let has_failed =
-            matches!(self.closed, Some(Closed::Failed(_))) || self.zero_copy.is_peer_gone && is_unposted;
+        // For a peer that is gone a device may repeat a write without end, and the last chunk wait for a credit that never comes.
+        let has_failed = matches!(self.closed, Some(Closed::Failed(_))) || self.zero_copy.is_peer_gone;
         // Without a write of it the device never reads it, and the last chunk matters to the peer only.
         let is_awaited = source.is_used && !has_failed;
         match self.sender.remote_end(source.id) {

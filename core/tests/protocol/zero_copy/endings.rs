@@ -1,6 +1,6 @@
 //! Messages by remote writes that end before their end, at every moment: memory always comes back, and never while it is in use.
 
-use superpipe_core::driver::{RecvFailed, SendFailed};
+use superpipe_core::driver::{Next, RecvFailed, SendFailed};
 use superpipe_core::{Arrival, Closed, Failure, Reason};
 use superpipe_testkit::TestFabric;
 
@@ -312,5 +312,35 @@ fn memory_comes_back_from_a_peer_that_dies_without_credit() {
         message.release(&mut t, "the peer is gone");
         let Two { fabric, ends, .. } = &mut t;
         assert!(ends[0].ended(fabric).is_some(), "it is reported");
+    }
+}
+
+/// A device may repeat a write without end to a peer that is gone: rxe does, if the peer's queue pair does not answer.
+#[test]
+fn memory_comes_back_from_a_device_that_completes_nothing() {
+    for arrival in ARRIVALS {
+        let mut awaited = 0;
+        for seed in 0..30 {
+            let mut t = Two::new(&Terms::new(arrival, seed));
+            let mut message = Message::begin(&mut t);
+            while !t.send(0, &mut message.out) && !message.out.op.awaits_release() {
+                t.receive(1, &mut message.place);
+                t.round();
+            }
+            awaited += usize::from(!t.ends[0].is_send_released(&message.out.op));
+            // The device makes no step from here on.
+            let Two { fabric, ends, .. } = &mut t;
+            ends[0].note_peer_gone();
+            let mut wait = ends[0].begin_wait();
+            let ended = (0..ROUNDS).find_map(|_| match ends[0].round(fabric, &mut wait, false) {
+                Next::Ended(ended) => Some(ended),
+                _ => None,
+            });
+            assert!(ended.is_some(), "{arrival:?} {seed}: it is reported");
+            assert!(t.send(0, &mut message.out) && message.out.result == Some(Ok(())), "{arrival:?} {seed}");
+            // The fabric panics if its memory is still used.
+            t.sent(message.out);
+        }
+        assert!(awaited > 20, "{arrival:?}: {awaited}");
     }
 }

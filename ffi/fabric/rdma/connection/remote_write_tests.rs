@@ -1,13 +1,13 @@
 //! Messages by remote writes on devices that carry out what is posted: their bytes, and the order of the devices' calls.
 
 use super::played_tests::{MODES, Pair, payload};
-use crate::fabric::{HostFabric, RegisteredMemory, Way};
+use crate::fabric::{HostFabric, LossCause, RegisteredMemory, Way};
 use core::mem::take;
 use core::ptr::NonNull;
 use std::sync::Arc;
-use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
+use superpipe_core::driver::{Drive, Ended, Next, Received, RecvOperation, SendOperation};
 use superpipe_core::{Arrival, Protocol, Reason, RecvMemory, SendMemory};
-use superpipe_verbs::fake::answer;
+use superpipe_verbs::fake::{CmKind, answer, script};
 
 /// Longest message, so that 5,000 bytes are several.
 const MESSAGE_BYTES_MAX: u32 = 1500;
@@ -189,6 +189,57 @@ fn a_sender_that_is_forced_fails_its_queue_pair_first() {
         })
     });
     assert!(is_released, "core learns that the memory is gone");
+}
+
+#[test]
+fn a_sender_without_its_device_waits_for_no_completion() {
+    for (arrival, is_iwarp) in MODES.into_iter().flat_map(|arrival| [(arrival, false), (arrival, true)]) {
+        let mut pair = pair(arrival, is_iwarp, Protocol::Register);
+        let before = regions(&pair);
+        let (message, mut place) = (payload(5000), vec![0; 5000]);
+        let mut send = SendOperation::new(7, 5000).with_memory(lend_source(&mut pair, 0, &message));
+        let mut receive = RecvOperation::new().with_memory(lend_destination(&mut pair, 1, &mut place));
+        // Until all is posted.
+        pair.sides[0].completes_nothing = true;
+        for _ in 0..1000 {
+            let _ = pair.on(0, |driver, fabric| driver.drive_send(fabric, &mut send, &[&message]));
+            if send.awaits_release() {
+                break;
+            }
+            let _ = pair.on(1, |driver, fabric| driver.drive_recv(fabric, &mut receive, &mut [&mut place]));
+            pair.settle();
+        }
+        pair.settle();
+        assert!(send.awaits_release() && regions(&pair)[0] == before[0] + 1, "{arrival:?} {is_iwarp}");
+        pair.on(0, |driver, fabric| {
+            assert!(fabric.is_alive(driver.endpoint().link()));
+            script(|script| script.events = [(CmKind::RDMA_CM_EVENT_DEVICE_REMOVAL, 0)].into());
+            driver.endpoint_mut().link_mut().connection.cm.get_mut().take_events();
+            assert!(!fabric.is_alive(driver.endpoint().link()));
+            driver.note_peer_gone();
+        });
+        pair.sides[0].device.calls.clear();
+        // As a waiting call does it.
+        let (mut wait, mut sent) = (pair.on(0, |driver, _| driver.begin_wait()), Drive::Idle);
+        let next = (0..100).map(|_| {
+            pair.on(0, |driver, fabric| {
+                if !matches!(sent, Drive::Done(_)) {
+                    sent = driver.drive_send(fabric, &mut send, &[&message]);
+                }
+                driver.round(fabric, &mut wait, false)
+            })
+        });
+        let next = next.last().unwrap();
+        assert_eq!((sent, next), (Drive::Done(Ok(())), Next::Ended(Ended::Lost)), "{arrival:?} {is_iwarp}");
+        assert_eq!(regions(&pair)[0], before[0]);
+        let calls = take(&mut pair.sides[0].device.calls);
+        assert!(first(&calls, "ibv_modify_qp").is_some(), "{calls:?}");
+        assert!(first(&calls, "ibv_modify_qp") < first(&calls, "ibv_dereg_mr"), "{calls:?}");
+        take_back(&mut pair, 0, Way::Out, true);
+        take_back(&mut pair, 1, Way::In, false);
+        let cause = pair.on(0, |driver, fabric| fabric.why_gone(driver.endpoint().link()));
+        assert!(matches!(cause, Some(LossCause::Device(_))), "{cause:?}");
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn a_link_that_is_dropped_gives_everything_back_in_order() {
         for (side, count) in with_jobs.iter_mut().enumerate() {
             *count += u32::from(pair.link(side).memory.growth.as_ref().unwrap().has_jobs());
         }
-        for Side { driver, mut device } in pair.sides {
+        for Side { driver, mut device, .. } in pair.sides {
             device.calls.clear();
             script(|script| swap(script, &mut device));
             drop(driver);

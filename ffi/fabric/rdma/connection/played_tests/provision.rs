@@ -157,7 +157,7 @@ fn a_link_that_is_dropped_gives_its_small_buffers_back() {
         if is_used {
             pair.carry(0, 1, &payload(MANY));
         }
-        for Side { driver, mut device } in pair.sides {
+        for Side { driver, mut device, .. } in pair.sides {
             device.calls.clear();
             script(|script| swap(script, &mut device));
             drop(driver);
