@@ -49,7 +49,7 @@ facts() {
     fact processor "$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), emulated by QEMU; two in the guest"
     contestant limit ib_write_bw
     contestant limit ib_write_lat
-    for mode in notify flag checked-flag; do
+    for mode in notify flag checked-flag registered; do
         contestant superpipe "superpipe, $mode"
     done
     contestant peer UCX

@@ -86,7 +86,7 @@ of() { [[ $1 =~ \"$2\":([0-9.e-]+) ]] && echo "${BASH_REMATCH[1]}"; }
 # rperf_of DRIVER ARRIVAL TEST SIZES [OPTION]...: measures over one connection; with --reconnect the first message of a process, with
 # --reconnect=N those of N connections
 rperf_of() {
-    local driver=$1 arrival=$2 test=$3 sizes=$4 name=$3 bytes value line place listen
+    local driver=$1 arrival=$2 test=$3 sizes=$4 name=$3 bytes value line place listen title=${title:-superpipe, $2}
     shift 4
     case " $* " in
     *\ --reconnect=*) name=connection ;;
@@ -94,7 +94,7 @@ rperf_of() {
     *) [[ $test == latency ]] || name=${lossy:-rate} ;;
     esac
     place=verbs:$(peer "$driver"):7471 listen=verbs:$(own "$driver"):7471
-    turn "superpipe, $arrival" "$name" "rperf serve -q --core 1 --arrival $arrival --listen $listen $([[ " $* " != *\ --reconnect* ]] || echo --keep)" \
+    turn "$title" "$name" "rperf serve -q --core 1 --arrival $arrival ${serve:-} --listen $listen $([[ " $* " != *\ --reconnect* ]] || echo --keep)" \
         "rperf -q --core 0 --wait spin --arrival $arrival --json=- --test $test --sizes $sizes $* $place" || return 0
     while read -r line; do
         bytes=$(of "$line" bytes)
@@ -103,8 +103,13 @@ rperf_of() {
         latency) value=$(of "$line" p50_us) ;;
         *) value=$(calc "1000 * $(of "$line" gb_per_s)") ;;
         esac
-        figure "$driver" "$name" "superpipe, $arrival" "$bytes" "$value"
+        figure "$driver" "$name" "$title" "$bytes" "$value"
     done < <(grep '"event":"result"' <<<"$out")
+}
+
+# registered DRIVER SIZE: streams out of registered buffers into registered buffers, whose peer is trusted with them
+registered() {
+    title='superpipe, registered' serve=--trust-peer rperf_of "$1" flag stream "$2" --protocol register-cached --trust-peer
 }
 
 # copies SIZES: measures memcpy, beside the rates of both drivers
