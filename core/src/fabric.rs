@@ -13,7 +13,7 @@ use crate::job::{Busy, Finished, Job, Registration, Ticket};
 use crate::nanos::Nanos;
 use crate::recorder::Recorder;
 use crate::wire::Crc32c;
-use crate::wire::grant::DestinationClaim;
+use crate::wire::grant::{DestinationClaim, RemoteClaim};
 use crate::wire::line::{LINE_BYTES, Line};
 use crate::wire::notification::Notification;
 
@@ -279,6 +279,13 @@ pub trait Fabric {
     fn finished(&mut self, link: &mut Self::Link) -> Option<Finished<Self::Region, Self::Remote>> {
         let _ = link;
         None
+    }
+
+    /// Binds an image that a job has provisioned to the landing buffer that the peer has granted: from now on it is posted from. Returns false
+    /// if the claim names memory that the peer cannot have; the image is then released. For posted writes only, and once per image.
+    fn bind_image(&mut self, link: &mut Self::Link, image: Self::Remote, claim: RemoteClaim) -> bool {
+        let _ = (link, image, claim);
+        false
     }
 
     /// Returns the nanoseconds that [`finished`](Self::finished) has spent on parts of jobs, over the life of the link. For reports; it

@@ -73,15 +73,15 @@ pub enum Job<Region, Remote> {
         /// Layout of the landing buffer.
         layout: Layout,
     },
-    /// Make what this end writes to reach a landing buffer of the peer: its image, or the mapping. The fabric checks the claim. The
-    /// outcome is [`JobOutcome::Image`].
+    /// Make what this end writes to reach a landing buffer of the peer: its image, or the mapping. The outcome is [`JobOutcome::Image`].
     ProvisionImage {
         /// 0 or 1.
         place: u8,
         /// Layout of the landing buffer.
         layout: Layout,
-        /// The peer's claim.
-        claim: RemoteClaim,
+        /// The peer's claim, with direct store; the fabric checks it. An image of posted writes may be made before the peer grants anything,
+        /// and [`bind_image`](crate::Fabric::bind_image) tells the claim.
+        claim: Option<RemoteClaim>,
     },
     /// Take a landing buffer away from the peer, and free it. It is not used again.
     ReleaseLanding(Region),

@@ -96,6 +96,8 @@ pub enum Bug {
     RetiredUnwritten,
     /// A larger landing buffer is used that was asked for and not granted yet.
     GrantNotAwaited,
+    /// The image that was made for a landing buffer which was then refused is not released.
+    UnusedImageKept,
     /// Acknowledgements of blocks of the epoch before free blocks of the current one.
     AckOfAnotherEpoch,
     /// The end of remote writes is not notified.
@@ -137,7 +139,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -175,6 +177,7 @@ impl Bug {
         Self::RetiredUnconsumed,
         Self::RetiredUnwritten,
         Self::GrantNotAwaited,
+        Self::UnusedImageKept,
         Self::AckOfAnotherEpoch,
         Self::RemoteEndNotNotified,
         Self::RemoteEndNotAwaited,

@@ -47,9 +47,9 @@ pub enum Requesting {
     /// None is asked for.
     #[default]
     Nothing,
-    /// GROW is due, or was sent and is not answered.
+    /// GROW is due, or was sent and is not answered. The image may be made meanwhile.
     Asking,
-    /// It was granted, and the image of it is being made.
+    /// It was granted, and the image of it is not ready.
     MakingImage,
     /// It is ready, and the sender has not moved yet.
     Ready,

@@ -156,20 +156,32 @@ fn most_of_what_growth_takes_is_hidden() {
     assert!(hidden.ns() <= bound_ns, "{} ns, and {bound_ns} ns at most", hidden.ns());
 }
 
-/// From its second quarter on a long message is as fast as out of a landing buffer that was there from the beginning, or nearly.
+/// It has moved to the size that pays. So from its second quarter on it is as fast as out of a landing buffer that was there from the beginning, or
+/// nearly.
 #[test]
 fn a_long_message_has_moved_over_in_its_first_quarter() {
     let [grown, fixed] = [true, false].map(|grows| Timed::new(16 * MIB, Protocol::Superpipeline, grows));
+    let landings = grown.trace.0.iter().filter_map(|entry| match entry.event {
+        TraceEvent::Register { memory_use: MemoryUse::Landing, bytes, .. } if entry.host == 1 => Some(bytes),
+        _ => None,
+    });
+    let landings: Vec<u32> = landings.collect();
+    assert_eq!(landings.last(), Some(&LARGEST.bytes()));
+    // RETIRED of a landing buffer goes out once the next is in use.
+    let is_retired = |step: &Step| (*step == Step::ControlOut(ControlKind::Retired)).then_some(());
+    let retired = steps(&grown.trace, 0, is_retired);
+    let moved = retired.iter().map(|(retired_ns, ())| {
+        grown.sent().iter().take_while(|(at_ns, _)| at_ns < retired_ns).last().map_or(0, |(_, bytes)| *bytes)
+    });
+    let moved: Vec<usize> = moved.collect();
+    assert_eq!(moved.len() + 1, landings.len(), "{landings:?} after {moved:?} bytes");
+    assert!(moved.last().is_some_and(|bytes| *bytes <= 4 * MIB), "{landings:?} after {moved:?} bytes");
     let quarter_ns = |timed: &Timed| {
         let sent = timed.sent();
         sent.iter().find(|(_, bytes)| *bytes >= 4 * MIB).map_or(0, |(at_ns, _)| *at_ns)
     };
-    let moves =
-        steps(&grown.trace, 0, |step| (*step == Step::ControlOut(ControlKind::Retired)).then_some(()));
-    let left_page = grown.sent().iter().take_while(|(at_ns, _)| *at_ns < moves[0].0).last().copied();
-    assert!(left_page.is_some_and(|(_, bytes)| bytes <= MIB), "it left the page after {left_page:?}");
     let [rest, rest_fixed] = [&grown, &fixed].map(|timed| timed.end_ns - quarter_ns(timed));
-    assert!(rest * 100 <= rest_fixed * 105, "the other three take {rest} ns, and {rest_fixed} ns at best");
+    assert!(rest * 100 <= rest_fixed * 101, "the other three take {rest} ns, and {rest_fixed} ns at best");
 }
 
 #[test]

@@ -75,6 +75,7 @@ impl<F: Fabric> Endpoint<F> {
                 Purpose::Image => requester.handle_image(result),
                 Purpose::LandingRelease => provider.handle_released(),
                 Purpose::ImageRelease => requester.handle_released(),
+                Purpose::UnusedImageRelease => requester.handle_unused_released(),
             }
             let job = purpose.kind();
             self.count_job(fabric, ticket.index, (job, time), view.look(job, direction_of(job)), has_failed);
@@ -185,7 +186,7 @@ impl<F: Fabric> Endpoint<F> {
         if let Some(growth) = &mut self.growth
             && self.sender.has_more_than(layout)
         {
-            growth.requester.want(reason, layout);
+            growth.requester.want(reason, layout, self.sender.message_bytes());
         }
     }
 

@@ -15,8 +15,10 @@ pub(crate) enum Purpose {
     Image,
     /// Release of a landing buffer.
     LandingRelease,
-    /// Release of an image.
+    /// Release of an image that was left.
     ImageRelease,
+    /// Release of an image that was not used.
+    UnusedImageRelease,
 }
 
 impl Purpose {
@@ -25,7 +27,7 @@ impl Purpose {
             Self::Landing => JobKind::ProvisionLanding,
             Self::Image => JobKind::ProvisionImage,
             Self::LandingRelease => JobKind::ReleaseLanding,
-            Self::ImageRelease => JobKind::ReleaseImage,
+            Self::ImageRelease | Self::UnusedImageRelease => JobKind::ReleaseImage,
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! requester  the sender's half of growth: asks for a larger epoch, moves over, retires the one before
+//! image      the sender's next image, beside the owner's landing buffer or after its grant
 //! provider   the owner's half: provisions what was asked for, grants it, releases what was retired
 //! jobs       table of the jobs under way; a ticket names one, and a stale ticket is refused
 //! sizes      sizes of landing buffers that grow
@@ -14,6 +15,7 @@
 //! The **base** is the landing buffer that never goes: a few small blocks of the control page. A connection falls back on it when it
 //! shrinks.
 
+mod image;
 mod jobs;
 mod provider;
 mod requester;
@@ -40,7 +42,7 @@ pub struct GrowthTerms<F: Fabric> {
     pub peer_base: Landing<F::Remote>,
     /// Layout of the largest landing buffer.
     pub largest: Layout,
-    /// Bytes of the blocks of the first landing buffer that a connection grows to. Sizes double from there.
+    /// Bytes of the blocks of the first landing buffer that a connection grows to. Sizes at least double from there.
     pub slab_bytes: u32,
     /// The landing buffers of the attachment are memory of their own, which is released once it was left. Otherwise they are the base.
     pub first_is_own: bool,

@@ -8,17 +8,22 @@
 //!   +---------------------------------+             GIVING-BACK --- RETIRED of the new epoch ---> STEADY
 //! ```
 //!
+//! The image of posted writes needs no grant, only the layout. So a transfer that goes on meanwhile has it made from GROW on, beside the
+//! owner's landing buffer. The provision protocol makes it after the acknowledgement (wire.md 4.7), and so does direct store, whose image is the
+//! memory that the owner grants. If the owner grants another layout, or the image could not be made, it is made after the grant as well.
+//!
 //! Beside this, an epoch that was left is retired: once the peer has consumed all of it and the device has written all of it, RETIRED
 //! goes out, and when that has completed, too, the image is released.
 
 use core::hash::{Hash, Hasher};
 
+use super::image::{NextImage, Wanted};
 use super::jobs::{Jobs, Purpose};
 use super::sizes::{bytes_for, bytes_to_ask, layout_for, ring_bytes};
 use super::{GrowthTerms, begin};
 use crate::error::ProtocolError;
 use crate::fabric::{Fabric, WrId};
-use crate::job::{Job, JobOutcome, JobResult};
+use crate::job::{Job, JobResult};
 use crate::state::{Leaving, Requesting};
 use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowReason, RemoteClaim};
@@ -39,14 +44,15 @@ enum Step {
     Due {
         bytes: u32,
         reason: GrowReason,
+        /// The image is made while the owner provisions.
+        is_beside: bool,
     },
-    /// GROW was sent.
-    Asking,
-    /// The image of a granted epoch is due, or being made.
-    MakingImage {
-        grant: Grant,
-        begun: bool,
+    /// GROW was sent. An image of this layout is made beside, or was.
+    Asking {
+        beside: Option<Layout>,
     },
+    /// The image of a granted epoch is not ready.
+    MakingImage(Grant),
     /// The image of a granted epoch is ready.
     Ready(Grant),
     /// RETIRED of a granted epoch is due, which this end cannot use.
@@ -95,10 +101,8 @@ pub(crate) struct Requester<F: Fabric> {
     is_granted: bool,
     /// Newest number that the owner gave.
     newest: u32,
-    /// Place of the next image.
-    place: u8,
     step: Step,
-    image: Option<F::Remote>,
+    image: NextImage<F::Remote>,
     /// Number that the base gets by the SHRINK that was received.
     shrink: Option<u32>,
     left: Option<Left>,
@@ -121,9 +125,8 @@ impl<F: Fabric> Requester<F> {
             current: first,
             is_granted: false,
             newest: 0,
-            place: 0,
             step: Step::Steady,
-            image: None,
+            image: NextImage::new(),
             shrink: None,
             left: None,
             left_image: None,
@@ -133,9 +136,10 @@ impl<F: Fabric> Requester<F> {
         }
     }
 
-    /// Notes that a landing buffer larger than the current one of this layout would help.
+    /// Notes that a landing buffer larger than the current one of this layout would help a transfer that goes on meanwhile: a message of so many
+    /// bytes, or a stream.
     #[cold]
-    pub(crate) fn want(&mut self, reason: GrowReason, layout: Layout) {
+    pub(crate) fn want(&mut self, reason: GrowReason, layout: Layout, message_bytes: Option<u64>) {
         if !matches!(self.step, Step::Steady) || self.shrink.is_some() {
             return;
         }
@@ -143,9 +147,9 @@ impl<F: Fabric> Requester<F> {
             self.patience -= 1;
             return;
         }
-        let bytes = bytes_to_ask(layout, self.slab_bytes, self.largest);
+        let bytes = bytes_to_ask(layout, message_bytes, self.slab_bytes, self.largest);
         if ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout) {
-            self.step = Step::Due { bytes, reason };
+            self.step = Step::Due { bytes, reason, is_beside: !F::DIRECT };
         }
     }
 
@@ -162,7 +166,7 @@ impl<F: Fabric> Requester<F> {
             self.patience -= 1;
             return Demand::None;
         }
-        self.step = Step::Due { bytes, reason };
+        self.step = Step::Due { bytes, reason, is_beside: false };
         Demand::Asked
     }
 
@@ -199,7 +203,7 @@ impl<F: Fabric> Requester<F> {
             is_unused = false;
         }
         match self.step {
-            Step::Due { bytes, reason } => {
+            Step::Due { bytes, reason, .. } => {
                 Some(Control::Grow { request: self.request.wrapping_add(1), bytes, reason })
             }
             Step::GivingBack(epoch) if is_unused => Some(Control::Retired { epoch, last: 0 }),
@@ -220,12 +224,16 @@ impl<F: Fabric> Requester<F> {
             }
             _ => {
                 self.request = self.request.wrapping_add(1);
-                self.step = Step::Asking;
+                let beside = match self.step {
+                    Step::Due { bytes, is_beside: true, .. } => Some(layout_for(bytes, self.largest)),
+                    _ => None,
+                };
+                self.step = Step::Asking { beside };
                 planted!(GrantNotAwaited => if let Control::Grow { bytes, .. } = control {
                     self.newest = self.newest.wrapping_add(1);
                     let layout = layout_for(*bytes, self.largest);
-                    let claim = RemoteClaim { address: self.place as u64, key: layout.block_count };
-                    self.step = Step::MakingImage { grant: Grant { epoch: self.newest, layout, claim }, begun: false };
+                    let claim = RemoteClaim { address: self.image.place() as u64, key: layout.block_count };
+                    self.step = Step::MakingImage(Grant { epoch: self.newest, layout, claim });
                 });
             }
         }
@@ -240,9 +248,20 @@ impl<F: Fabric> Requester<F> {
         }
     }
 
-    /// Returns true while the image of a granted landing buffer waits for the release of the one before.
-    pub(crate) const fn awaits_release(&self) -> bool {
-        matches!(self.step, Step::MakingImage { begun: false, .. })
+    /// Returns true while the next image waits for a release.
+    pub(crate) fn awaits_release(&self) -> bool {
+        self.image.is_absent() && self.wanted().is_some()
+    }
+
+    /// Returns the image that this end wants to have.
+    fn wanted(&self) -> Option<Wanted> {
+        match self.step {
+            Step::Asking { beside } => beside.map(|layout| Wanted { layout, claim: None }),
+            Step::MakingImage(Grant { layout, claim, .. }) | Step::Ready(Grant { layout, claim, .. }) => {
+                Some(Wanted { layout, claim: F::DIRECT.then_some(claim) })
+            }
+            Step::Steady | Step::Due { .. } | Step::GivingBack(_) => None,
+        }
     }
 
     /// Returns true while the device may read an image that this end has left.
@@ -263,7 +282,7 @@ impl<F: Fabric> Requester<F> {
             return Err(ProtocolError::GrantInvalid);
         }
         self.newest = epoch;
-        self.step = Step::MakingImage { grant, begun: false };
+        self.step = Step::MakingImage(grant);
         Ok(())
     }
 
@@ -284,7 +303,7 @@ impl<F: Fabric> Requester<F> {
     }
 
     fn check_answer(&self, request: u32) -> Result<(), ProtocolError> {
-        if matches!(self.step, Step::Asking) && request == self.request {
+        if matches!(self.step, Step::Asking { .. }) && request == self.request {
             Ok(())
         } else {
             Err(ProtocolError::GrowAnswer)
@@ -293,7 +312,7 @@ impl<F: Fabric> Requester<F> {
 
     /// Handles SHRINK: this end moves to the base, which becomes the epoch `base`.
     pub(crate) const fn handle_shrink(&mut self, epoch: u32, base: u32) -> Result<(), ProtocolError> {
-        let has_grant = matches!(self.step, Step::MakingImage { .. } | Step::Ready(_) | Step::GivingBack(_));
+        let has_grant = matches!(self.step, Step::MakingImage(_) | Step::Ready(_) | Step::GivingBack(_));
         let is_here = epoch == self.epoch && self.current.is_some() && base == self.newest.wrapping_add(1);
         if !is_here
             || has_grant
@@ -315,7 +334,9 @@ impl<F: Fabric> Requester<F> {
         }
         let (epoch, landing, current) = if let Some(base) = self.shrink.take() {
             (base, self.base, None)
-        } else if let (Step::Ready(grant), Some(image)) = (self.step, self.image.take()) {
+        } else if let Step::Ready(grant) = self.step
+            && let Some(image) = self.image.take()
+        {
             self.step = Step::Steady;
             (grant.epoch, Landing { memory: image, layout: grant.layout }, Some(image))
         } else {
@@ -341,15 +362,19 @@ impl<F: Fabric> Requester<F> {
 
     /// Begins the jobs that are due. Returns true if one was begun.
     pub(crate) fn begin_jobs(&mut self, fabric: &mut F, link: &mut F::Link, jobs: &mut Jobs) -> bool {
-        let mut has_begun = false;
-        if let Step::MakingImage { grant: Grant { layout, claim, .. }, begun } = &mut self.step
-            && !*begun
-            && self.left.is_none()
+        if let Step::MakingImage(grant) = self.step
+            && let Some(image) = self.image.provisioned(grant.layout)
         {
-            let job = Job::ProvisionImage { place: self.place, layout: *layout, claim: *claim };
-            *begun = begin(fabric, link, jobs, Purpose::Image, job).is_ok();
-            has_begun |= *begun;
+            // With direct store the job had the claim.
+            self.step = if F::DIRECT || fabric.bind_image(link, image, grant.claim) {
+                self.next_patience = PATIENCE[0];
+                Step::Ready(grant)
+            } else {
+                Step::GivingBack(grant.epoch)
+            };
         }
+        let wanted = self.wanted();
+        let mut has_begun = self.image.begin_job(fabric, link, jobs, wanted, self.left.is_none());
         if let Some(Left { stage: LeftStage::Releasing { begun: begun @ false }, .. }) = &mut self.left {
             match self.left_image {
                 None => self.left = None,
@@ -365,29 +390,36 @@ impl<F: Fabric> Requester<F> {
 
     /// Handles the end of the job that makes an image.
     pub(crate) fn handle_image(&mut self, result: JobResult<F::Region, F::Remote>) {
-        let Step::MakingImage { grant, .. } = self.step else { return };
-        if let Ok(JobOutcome::Image(image)) = result {
-            self.step = Step::Ready(grant);
-            self.image = Some(image);
-            self.place ^= 1;
-            self.next_patience = PATIENCE[0];
-        } else {
-            self.step = Step::GivingBack(grant.epoch);
+        let failed = self.image.handle_provisioned(result);
+        match self.step {
+            Step::MakingImage(grant) if failed == Some(grant.layout) => {
+                self.step = Step::GivingBack(grant.epoch);
+            }
+            // It is tried again once the epoch is granted.
+            Step::Asking { beside } if failed.is_some() && failed == beside => {
+                self.step = Step::Asking { beside: None };
+            }
+            _ => {}
         }
     }
 
-    /// Handles the end of the release of an image.
+    /// Handles the end of the release of the image that was left.
     pub(crate) fn handle_released(&mut self) {
         self.left_image = None;
         self.left = None;
+    }
+
+    /// Handles the end of the release of an image that was not used.
+    pub(crate) const fn handle_unused_released(&mut self) {
+        self.image.handle_released();
     }
 
     /// Returns the state for reports.
     pub(crate) const fn state(&self) -> (Requesting, Leaving) {
         let requesting = match self.step {
             Step::Steady => Requesting::Nothing,
-            Step::Due { .. } | Step::Asking => Requesting::Asking,
-            Step::MakingImage { .. } => Requesting::MakingImage,
+            Step::Due { .. } | Step::Asking { .. } => Requesting::Asking,
+            Step::MakingImage(_) => Requesting::MakingImage,
             Step::Ready(_) => Requesting::Ready,
             Step::GivingBack(_) => Requesting::GivingBack,
         };
@@ -402,7 +434,10 @@ impl<F: Fabric> Requester<F> {
 
     /// Returns true if nothing is under way.
     pub(crate) const fn is_steady(&self) -> bool {
-        matches!(self.step, Step::Steady) && self.left.is_none() && self.shrink.is_none()
+        matches!(self.step, Step::Steady)
+            && self.image.is_steady()
+            && self.left.is_none()
+            && self.shrink.is_none()
     }
 }
 
@@ -416,7 +451,6 @@ impl<F: Fabric> Hash for Requester<F> {
             current,
             is_granted,
             newest,
-            place,
             step,
             image,
             shrink,
@@ -426,7 +460,7 @@ impl<F: Fabric> Hash for Requester<F> {
             patience,
             next_patience,
         } = self;
-        (epoch, current.is_some(), is_granted, newest, place, step, image.is_some()).hash(hasher);
+        (epoch, current.is_some(), is_granted, newest, step, image).hash(hasher);
         (shrink, left, left_image.is_some(), request, patience, next_patience).hash(hasher);
     }
 }

@@ -119,6 +119,9 @@ on_both! {
     what_was_not_granted_yet_cannot_be_retired
     landing_buffers_are_counted_until_they_are_released
     a_reservation_that_is_given_up_lets_the_end_move
+    an_image_is_made_beside_the_owner_s_landing_buffer
+    an_image_of_a_refused_growth_is_released
+    a_grant_of_another_layout_gets_an_image_of_its_own
 }
 
 fn growth_that_was_not_agreed_is_refused<F: TestFabric>() {
@@ -269,6 +272,36 @@ fn a_grant_must_answer_and_fit<F: TestFabric>() {
     let mut t = asking::<F>();
     t.control([5, 1 | 1 << 32, LARGEST_WORD, 16, 9]);
     assert_eq!((t.said(1), t.end.closed()), ([8, 1, 0, 0, 0], None), "{}", F::NAME);
+}
+
+/// Bytes of images, which only posted writes have.
+const fn image_bytes<F: TestFabric>(layout: Layout) -> u64 {
+    if F::DIRECT { 0 } else { layout.bytes() as u64 }
+}
+
+fn an_image_is_made_beside_the_owner_s_landing_buffer<F: TestFabric>() {
+    let mut t = asking::<F>();
+    assert_eq!(t.fabric.grown_bytes(), image_bytes::<F>(LARGEST), "{}: before the grant", F::NAME);
+    assert_eq!(t.end.counters().moves, 0, "{}", F::NAME);
+    t.control([5, 1 | 1 << 32, LARGEST_WORD, 16, 0]);
+    let counters = t.end.counters();
+    assert_eq!((counters.moves, counters.jobs), (1, 1), "{}: it is the image of the epoch", F::NAME);
+    assert_eq!(t.fabric.grown_bytes(), image_bytes::<F>(LARGEST), "{}", F::NAME);
+}
+
+fn an_image_of_a_refused_growth_is_released<F: TestFabric>() {
+    let mut t = asking::<F>();
+    t.control([6, 1, 0, 1, 0]);
+    assert_eq!((t.fabric.grown_bytes(), t.end.is_growth_steady()), (0, true), "{}", F::NAME);
+    assert_eq!((t.end.counters().moves, t.end.closed()), (0, None), "{}", F::NAME);
+}
+
+fn a_grant_of_another_layout_gets_an_image_of_its_own<F: TestFabric>() {
+    let granted = Layout { block_count: 8, ..LARGEST };
+    let mut t = asking::<F>();
+    t.control([5, 1 | 1 << 32, 256 | 8 << 32, 8, 0]);
+    assert_eq!((t.end.counters().moves, t.end.closed()), (1, None), "{}", F::NAME);
+    assert_eq!(t.fabric.grown_bytes(), image_bytes::<F>(granted), "{}", F::NAME);
 }
 
 fn a_wrong_shrink_is_a_violation<F: TestFabric>() {

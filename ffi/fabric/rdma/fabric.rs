@@ -284,6 +284,10 @@ impl Fabric for Rdma {
         })
     }
 
+    fn bind_image(&mut self, link: &mut RdmaLink, image: Image, claim: RemoteClaim) -> bool {
+        link.memory.growth.as_mut().is_some_and(|growth| growth.bind(image, claim))
+    }
+
     #[inline]
     fn job_steps_ns(&self, _: &RdmaLink) -> u64 {
         self.job_steps_ns

@@ -120,7 +120,9 @@ impl Growing {
         }
         let work = match job {
             Job::ProvisionLanding { place, layout } => self.provision(place, layout),
-            Job::ProvisionImage { layout, claim, .. } => self.populate(layout, claim),
+            Job::ProvisionImage { layout, claim, .. } => {
+                claim.ok_or(JobFailed::WrongClaim).and_then(|claim| self.populate(layout, claim))
+            }
             Job::ReleaseLanding(region) => self.release(region),
             Job::ReleaseImage(image) => self.vacate(image),
             Job::RegisterSource { .. }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Busy, Caps, Completion, CopyHint, Fabric, Finished, GrowthTerms, Job, JobFailed, JobOutcome,
-    Layout, Line, Nanos, Notification, SqFull, Ticket, WrId,
+    Layout, Line, Nanos, Notification, RemoteClaim, SqFull, Ticket, WrId,
 };
 
 use superpipe::fabric::HostFabric;
@@ -264,6 +264,10 @@ impl<F: Real> Fabric for Observed<F> {
             }
         });
         Some((ticket, result))
+    }
+
+    fn bind_image(&mut self, link: &mut F::Link, image: F::Remote, claim: RemoteClaim) -> bool {
+        self.fabric.bind_image(link, image, claim)
     }
 
     fn recorder(&mut self, _: &F::Link) -> Option<&mut Recorder> {

@@ -130,6 +130,14 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         Some((ticket, self.perform(side, job)))
     }
 
+    /// Returns true if the claim is that of the landing buffer that the image is of. Both ends use their places in turn.
+    pub(super) fn bind_grown(&self, side: usize, image: Memory, claim: RemoteClaim) -> bool {
+        let place = u8::try_from(claim.address).ok().filter(|place| *place < 2);
+        let is_right = place.is_some_and(|place| image == Memory::grown(1 - side, place));
+        assert!(is_right || self.is_forged, "{image:?} is bound to {claim:?}");
+        is_right
+    }
+
     fn perform(&mut self, side: usize, job: Job<Memory, Memory>) -> JobResult<Memory, Memory> {
         match job {
             Job::ProvisionLanding { place, layout } => {
@@ -141,8 +149,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 let claim = RemoteClaim { address: u64::from(place), key: layout.block_count };
                 Ok(JobOutcome::Landing(memory, claim))
             }
-            Job::ProvisionImage { layout, claim: RemoteClaim { address, .. }, .. } => {
-                let Ok(place @ 0..=1) = u8::try_from(address) else { return Err(JobFailed::WrongClaim) };
+            Job::ProvisionImage { place, layout, claim } => {
+                let there = claim.map_or(u64::from(place), |claim| claim.address);
+                let Ok(place @ 0..=1) = u8::try_from(there) else { return Err(JobFailed::WrongClaim) };
                 let memory = Memory::grown(1 - side, place);
                 // A mapping must have the size. A device would find out later.
                 let has_room = |key| self.world.bytes(key, 0, layout.bytes()).is_ok();

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line, Nanos,
-    Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
+    Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{
     BlockOwnership, EndLink, ExposedMemories, Memory, PairFabric, Place, Setup, Span, crc32c,
@@ -389,6 +389,10 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn finished(&mut self, link: &mut EndLink) -> Option<Finished<Memory, Memory>> {
         self.finish_job(link.0)
+    }
+
+    fn bind_image(&mut self, link: &mut EndLink, image: Memory, claim: RemoteClaim) -> bool {
+        self.bind_grown(link.0, image, claim)
     }
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {

@@ -76,7 +76,7 @@ pub enum GrowthCase {
     LandingOverBudget,
     /// The owner's machine refuses a landing buffer.
     LandingRefused,
-    /// The sender's budget has no room for the image of a granted landing buffer.
+    /// The sender's budget has no room for the image of a landing buffer.
     ImageOverBudget,
     /// The sender's device refuses the image.
     ImageRefused,

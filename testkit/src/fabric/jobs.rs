@@ -188,14 +188,13 @@ pub(super) fn finish<R: Copy>(
             let claim = RemoteClaim { address: u64::from(place), key: layout.block_count };
             Ok(JobOutcome::Landing(memory, claim))
         }
-        Job::ProvisionImage { place, layout, claim: RemoteClaim { address, key } } => {
+        Job::ProvisionImage { place, layout, claim } => {
             assert!(place < 2, "an end has two places");
-            match u8::try_from(address) {
-                Ok(there @ 0..=1) if key == layout.block_count => {
-                    Ok(JobOutcome::Image(fabric.provision_image(Memory::grown(1 - side, there), layout)))
-                }
-                _ => Err(JobFailed::WrongClaim),
-            }
+            // Posted writes get the claim later. Both ends use their places in turn, so that it is that of the image.
+            let there = claim.map_or(Some(place), |claim| granted_place(claim, layout));
+            there.map_or(Err(JobFailed::WrongClaim), |there| {
+                Ok(JobOutcome::Image(fabric.provision_image(Memory::grown(1 - side, there), layout)))
+            })
         }
         Job::ReleaseLanding(memory) => {
             assert_eq!(memory.owner, side, "an end releases its own memory");
@@ -220,6 +219,11 @@ pub(super) fn finish<R: Copy>(
             Ok(JobOutcome::Released)
         }
     }
+}
+
+/// Returns the place of a landing buffer of this layout that the peer has granted. `None` if there is none.
+fn granted_place(RemoteClaim { address, key }: RemoteClaim, layout: Layout) -> Option<u8> {
+    u8::try_from(address).ok().filter(|place| *place < 2 && key == layout.block_count)
 }
 
 const fn is_growth<R>(job: &Job<Memory, R>) -> bool {

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Job, JobResult,
-    LINE_BYTES, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
+    LINE_BYTES, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId,
+    control_page,
 };
 
 use super::buffers::Buffers;
@@ -328,6 +329,11 @@ impl Fabric for Posted {
                 Some((ticket, Err(failed)))
             }
         }
+    }
+
+    fn bind_image(&mut self, link: &mut EndLink, Image(to): Image, claim: RemoteClaim) -> bool {
+        assert_eq!(to.owner, 1 - link.0, "an end has images of its peer's memory");
+        u8::try_from(claim.address).is_ok_and(|place| place < 2 && to == Memory::grown(to.owner, place))
     }
 
     fn is_memory_short(&self, _: &EndLink) -> bool {

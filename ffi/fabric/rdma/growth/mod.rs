@@ -75,7 +75,7 @@ enum Place {
     Lost(Lost),
 }
 
-/// Bytes of a ring, and where they are at the peer, if this is an image.
+/// Bytes of a ring, and where they are at the peer, if this is an image that is bound.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     bytes: u32,
@@ -116,14 +116,10 @@ impl Growth {
                 let terms = Terms { bytes: layout.bytes(), remote: None };
                 self.provision(ticket, usize::from(place), Access::RemoteWrite, terms)
             }
-            Job::ProvisionImage { place, layout, claim } => {
-                let (place, bytes) = (IMAGES + usize::from(place), layout.bytes());
-                match remote_of(claim, bytes) {
-                    Some(remote) => {
-                        self.provision(ticket, place, Access::Local, Terms { bytes, remote: Some(remote) })
-                    }
-                    None => self.refuse(ticket, place, JobFailed::WrongClaim),
-                }
+            // The claim comes later, by `bind`.
+            Job::ProvisionImage { place, layout, claim: _ } => {
+                let terms = Terms { bytes: layout.bytes(), remote: None };
+                self.provision(ticket, IMAGES + usize::from(place), Access::Local, terms)
             }
             Job::ReleaseLanding(span) => self.release(ticket, self.reserve.place_of(span.at(0, 0))),
             Job::ReleaseImage(image) => {
@@ -137,6 +133,14 @@ impl Growth {
             | Job::Unmap(_)
             | Job::EndLink => Err(Busy),
         }
+    }
+
+    /// Binds an image to the landing buffer that the peer has granted. Returns false if the claim is wrong.
+    pub(in crate::fabric::rdma) fn bind(&mut self, image: Image, claim: RemoteClaim) -> bool {
+        let place = place_at(image.base).and_then(|(place, _)| self.places.get_mut(IMAGES + place));
+        let Some(Place::Live { terms, .. }) = place else { return false };
+        terms.remote = remote_of(claim, terms.bytes);
+        terms.remote.is_some()
     }
 
     /// Takes the end of a job, in any order. Makes at most one step of each.

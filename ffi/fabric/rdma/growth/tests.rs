@@ -36,7 +36,7 @@ fn landing(place: u8) -> Job<Span, Image> {
 }
 
 fn image(place: u8) -> Job<Span, Image> {
-    Job::ProvisionImage { place, layout: LARGEST, claim: PEER }
+    Job::ProvisionImage { place, layout: LARGEST, claim: None }
 }
 
 /// Polls until a job has ended.
@@ -150,6 +150,8 @@ fn writes_leave_images_for_the_epoch_of_the_peer() {
     for (place, base) in [(0, 1_u32 << 31), (1, 3 << 30)] {
         let made = made_image(&mut growth, place);
         assert_eq!(made.base, base, "wire.md 10.3");
+        assert!(growth.outlet(base + 8192, 100).is_none(), "the peer has granted nothing");
+        assert!(growth.bind(made, PEER));
         let (from, to) = growth.outlet(base + 8192, 100).unwrap();
         assert_eq!((from.bytes(), to.addr, to.rkey), (100, PEER.address + 8192, Rkey(PEER.key)));
         assert!(growth.outlet(base + LARGEST.bytes() - 8, 8).is_some());
@@ -182,13 +184,13 @@ fn enclosed_writes_go_to_landing_buffers_that_are_there() {
 fn a_claim_that_cannot_be_is_given_back() {
     let mut growth = growth();
     for address in [1, 63, u64::MAX - 63, u64::MAX - (BYTES as u64) + 1] {
-        let claim = RemoteClaim { address, key: 1 };
-        let job = Job::ProvisionImage { place: 0, layout: LARGEST, claim };
-        assert_eq!(growth.begin(ticket(0), job), Ok(()));
-        assert_eq!(finish(&mut growth), Err(JobFailed::WrongClaim), "{address:#x}");
+        let image = made_image(&mut growth, 0);
+        assert!(!growth.bind(image, RemoteClaim { address, key: 1 }), "{address:#x}");
+        assert!(growth.outlet(image.base, 8).is_none(), "{address:#x}");
+        made(&mut growth, Job::ReleaseImage(image));
+        assert!(!growth.bind(image, PEER), "it is released");
     }
     assert_eq!((regions(), growth.has_jobs()), (0, false));
-    made_image(&mut growth, 0);
 }
 
 #[test]
@@ -328,7 +330,7 @@ fn what_is_idle_is_asked_back_first() {
     for growth in [&mut idle, &mut busy] {
         made(growth, Job::ProvisionLanding { place: 0, layout: small });
     }
-    made(&mut busy, Job::ProvisionImage { place: 0, layout: small, claim: PEER });
+    made(&mut busy, Job::ProvisionImage { place: 0, layout: small, claim: None });
     idle.note_idle(true);
     let job = Job::ProvisionLanding { place: 0, layout: smaller };
     assert_eq!(asker.begin(ticket(0), job), Ok(()));

@@ -354,7 +354,9 @@ fn pages_of_an_image_go_before_their_budget_comes_back() {
         let budget = Arc::clone(&growing.share);
         for slot in [0, 1, 0] {
             let claim = RemoteClaim { address: slot, key: 0 };
-            growing.begin(JobId::new(0, 0), Job::ProvisionImage { place: 0, layout, claim }).unwrap();
+            growing
+                .begin(JobId::new(0, 0), Job::ProvisionImage { place: 0, layout, claim: Some(claim) })
+                .unwrap();
             let Ok(JobOutcome::Image(image)) = ended(&mut growing) else { panic!("there is room") };
             assert_eq!(allocated_bytes(&peer), PAGE + budget.bytes());
             growing.begin(JobId::new(0, 1), Job::ReleaseImage(image)).unwrap();

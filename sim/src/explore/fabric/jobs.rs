@@ -100,7 +100,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ProvisionLanding { place, layout } => {
                 format!("landing buffer {place} of {} blocks", layout.block_count)
             }
-            Job::ProvisionImage { claim, .. } => format!("the image of landing buffer {}", claim.address),
+            Job::ProvisionImage { place, .. } => format!("the image of landing buffer {place}"),
             Job::ReleaseLanding(memory) => format!("the release of landing buffer {}", memory.index),
             Job::ReleaseImage(memory) => {
                 format!("the release of the image of landing buffer {}", memory.index)
@@ -159,7 +159,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let (ticket, job) = self.jobs[side].change().pending.remove(job);
         let result = match job {
             Job::ProvisionLanding { place, layout } => self.provision_landing(side, place, layout),
-            Job::ProvisionImage { layout, claim, .. } => self.provision_image(side, layout, claim),
+            Job::ProvisionImage { place, layout, claim } => self.provision_image(side, place, layout, claim),
             Job::Expose { place, buffer } => self.exposed.change().expose(side, place, buffer),
             Job::Map { place, bytes } => self.exposed.change().map(side, place, bytes),
             Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Unmap(_) => Ok(JobOutcome::Released),
@@ -223,18 +223,39 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     fn provision_image(
         &mut self,
         side: usize,
+        place: u8,
         layout: Layout,
-        claim: RemoteClaim,
+        claim: Option<RemoteClaim>,
     ) -> JobResult<Memory, Memory> {
-        let memory = Memory::grown(1 - side, u8::try_from(claim.address).unwrap_or(u8::MAX));
-        let there = self.memories.get(index(memory)).and_then(|bytes| bytes.layout());
-        assert_eq!(there, Some(layout), "an epoch is used that was not granted");
-        if !DIRECT {
+        let memory = Memory::grown(1 - side, place);
+        if DIRECT {
+            self.check_granted(memory, layout, claim);
+        } else {
             let image = self.images[index(memory)].change();
             assert_eq!(image.layout(), None, "the image of {memory:?} is made twice");
             *image = Bytes::landing(layout);
         }
         Ok(JobOutcome::Image(memory))
+    }
+
+    /// Binds an image to the landing buffer that the peer has granted, which has its layout.
+    pub(super) fn bind(&self, side: usize, image: Memory, claim: RemoteClaim) -> bool {
+        assert_eq!(image.owner, 1 - side, "an end has images of its peer's memory");
+        let layout = self.images[index(image)].layout();
+        self.check_granted(image, layout.expect("it is provisioned"), Some(claim));
+        true
+    }
+
+    /// Panics unless this landing buffer was granted. Both ends use their places in turn, so that the peer's is that of the image.
+    fn check_granted(&self, memory: Memory, layout: Layout, claim: Option<RemoteClaim>) {
+        let there = self.memories[index(memory)].layout();
+        assert_eq!(there, Some(layout), "an epoch is used that was not granted");
+        let granted = claim.and_then(|claim| u8::try_from(claim.address).ok());
+        assert_eq!(
+            granted.map(|place| Memory::grown(memory.owner, place)),
+            Some(memory),
+            "another is granted"
+        );
     }
 
     fn release_landing(&mut self, side: usize, memory: Memory) {

@@ -11,8 +11,8 @@ mod write;
 use std::rc::Rc;
 
 use superpipe_core::{
-    Busy, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos, Notification, SqFull,
-    Ticket, WrId, control_page,
+    Busy, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos, Notification,
+    RemoteClaim, SqFull, Ticket, WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, ExposedMemories, Memory, Place, crc32c};
 
@@ -409,5 +409,9 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
 
     fn finished(&mut self, link: &mut usize) -> Option<Finished<Memory, Memory>> {
         self.take_finished(*link)
+    }
+
+    fn bind_image(&mut self, link: &mut usize, image: Memory, claim: RemoteClaim) -> bool {
+        self.bind(*link, image, claim)
     }
 }
