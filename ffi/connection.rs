@@ -22,6 +22,7 @@ use crate::os::WaitStrategy;
 use crate::outcome::{TryRecv, TrySend};
 use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
+use crate::trusted_buf::TrustedBuf;
 
 /// One end of a connection.
 ///
@@ -248,6 +249,27 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
+    }
+
+    /// Receives the next message into a trusted buffer. [`Options::peer_trust`](crate::Options::peer_trust) must be declared.
+    ///
+    /// Over shared memory, with the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached), both ends copy a message at once that
+    /// is longer than 64 KiB and comes out of a [`RegisteredBuf`]: this end its first half, and the peer its second half. The peer does so
+    /// if it learns of the buffer before it sends the message: the buffer is offered when this call begins, and stays so after a `Timeout`
+    /// until a message has come. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call only offers the buffer and takes a
+    /// message that is complete. The first call with a buffer begins to expose it to the peer. Nothing waits for any of this: every message
+    /// arrives, through blocks or by one copy.
+    ///
+    /// A message whose second half has come into one buffer can be received into another one, or by any other call.
+    ///
+    /// # Errors
+    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted.
+    pub fn recv_trusted(
+        &mut self,
+        buffer: &mut TrustedBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_trusted(buffer, deadline.into()))
     }
 
     /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must

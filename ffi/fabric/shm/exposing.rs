@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use superpipe_core::{Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket as JobId};
 
-use super::exposed::{Adopt, Discard};
+use super::exposed::{Adopt, Discard, PeerMemory};
 use super::own_buffers::OwnBuffers;
 use super::segment::SegmentError;
 use super::sent_buffers::{self, Breach, Next, SentBuffer, SentBuffers};
@@ -22,7 +22,7 @@ use super::turns::Turns;
 use crate::budget::BudgetShare;
 use crate::budget::Charge;
 use crate::fabric::Span;
-use crate::os::ReadOnlyMapping;
+use crate::os::PeerAccess;
 use crate::os::jobs::{JobError, Step, Steps};
 
 /// Jobs under way at a time: core exposes one buffer, and maps or unmaps one.
@@ -41,7 +41,7 @@ pub(super) struct Exposing {
 
 /// Memory of the peer that is mapped here.
 struct Mapped {
-    mapping: ReadOnlyMapping,
+    memory: PeerMemory,
     charge: Option<Charge>,
 }
 
@@ -161,20 +161,20 @@ impl Exposing {
 
     fn map(&self, sent: SentBuffer, place: u8, bytes: u32) -> Result<Work, JobFailed> {
         let charge = Some(charge(&self.share, bytes)?);
-        let steps = Charged { steps: Adopt::new(sent.fd, bytes.into()), charge };
+        let steps = Charged { steps: Adopt::new(sent.fd, bytes.into(), PeerAccess::Read), charge };
         Ok(Work::Map { place, bytes, turns: Turns::begin(steps, bytes as usize) })
     }
 
     fn unmap(&mut self, region: Span) -> Work {
         let is_it = |mapped: &&mut Option<Mapped>| {
-            mapped.as_ref().is_some_and(|mapped| mapped.mapping.as_ptr() == region.start())
+            mapped.as_ref().is_some_and(|mapped| mapped.memory.as_ptr() == region.start())
         };
-        let Some(Mapped { mapping, charge }) = self.mapped.iter_mut().find(is_it).and_then(Option::take)
+        let Some(Mapped { memory, charge }) = self.mapped.iter_mut().find(is_it).and_then(Option::take)
         else {
             return Work::Over(Ok(JobOutcome::Released));
         };
-        let bytes = mapping.len();
-        Work::Unmap(Turns::begin(Charged { steps: Discard::new(mapping), charge }, bytes))
+        let bytes = memory.len();
+        Work::Unmap(Turns::begin(Charged { steps: Discard::new(memory), charge }, bytes))
     }
 
     /// Takes the end of a job. Makes one step at most, of the jobs in turn.
@@ -214,7 +214,7 @@ impl Exposing {
 
     fn end_map(&mut self, place: u8, bytes: u32, ended: Result<Adopted, JobError>) -> JobResult<Span, Span> {
         let (adopted, charge) = ended.map_err(|_| JobFailed::Refused)?;
-        let mapping = adopted.map_err(|error| match error {
+        let memory = adopted.map_err(|error| match error {
             SegmentError::Os(_) => JobFailed::Refused,
             _ => JobFailed::WrongClaim,
         })?;
@@ -222,8 +222,8 @@ impl Exposing {
         let mapped = free.ok_or(JobFailed::WrongClaim)?;
         // SAFETY: 1. The mapping has these bytes, since the file has them, and is kept until core begins the job that unmaps it, or the link is
         // dropped. Core only reads a region that a job has mapped. 2. A mapping gives out no reference.
-        let span = unsafe { Span::new(mapping.as_ptr(), bytes) };
-        *mapped = Some(Mapped { mapping, charge });
+        let span = unsafe { Span::new(memory.as_ptr(), bytes) };
+        *mapped = Some(Mapped { memory, charge });
         Ok(JobOutcome::Mapped(span))
     }
 }
@@ -234,7 +234,7 @@ fn charge(share: &Arc<BudgetShare>, bytes: u32) -> Result<Charge, JobFailed> {
 }
 
 /// Memory of the peer, with the bytes of the budget for it.
-type Adopted = (Result<ReadOnlyMapping, SegmentError>, Option<Charge>);
+type Adopted = (Result<PeerMemory, SegmentError>, Option<Charge>);
 
 impl Steps for Charged<Adopt> {
     type Output = Adopted;
