@@ -255,12 +255,11 @@ impl Connection {
     ///
     /// Over shared memory, with the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached), both ends copy a message at once that
     /// is longer than 64 KiB and comes out of a [`RegisteredBuf`]: this end its first half, and the peer its second half. The peer does so
-    /// if it learns of the buffer before it sends the message: the buffer is offered when this call begins, and stays so after a `Timeout`
-    /// until a message has come. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call only offers the buffer and takes a
-    /// message that is complete. The first call with a buffer begins to expose it to the peer. Nothing waits for any of this: every message
-    /// arrives, through blocks or by one copy.
+    /// if it knows of the buffer when it sends the message. The call [offers](Self::offer) the buffer, as far as no message has come yet.
+    /// A program that knows its buffer earlier offers it earlier: before it sends the request that the message answers.
     ///
-    /// A message whose second half has come into one buffer can be received into another one, or by any other call.
+    /// Nothing waits for any of this: a message arrives through blocks, by one copy, or by a copy of both ends. One whose second half has come
+    /// into one buffer can be received into another one, or by any other call.
     ///
     /// # Errors
     /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted.
@@ -270,6 +269,20 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_trusted(buffer, deadline.into()))
+    }
+
+    /// Offers a trusted buffer to the peer, which may then write a part of the next message into it, until that message is received. Returns
+    /// true if the buffer is offered. The first call with a buffer only begins to expose it to the peer, and returns false; so does a
+    /// call when a message is here already, another buffer is offered, the peer has no room in its budget, or the fabric or the protocol knows no
+    /// such memory. Never waits.
+    ///
+    /// An offer cannot be taken back. Receive the message with [`recv_trusted`](Self::recv_trusted) into this buffer: into other memory its second
+    /// half is copied once more.
+    ///
+    /// # Errors
+    /// `Usage`: the peer is not declared to be trusted.
+    pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.offer(buffer))
     }
 
     /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must

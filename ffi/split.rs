@@ -315,6 +315,14 @@ impl RecvHalf {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.recv_trusted(buffer, deadline.into()))
     }
 
+    /// Offers a trusted buffer to the peer, as [`Connection::offer`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::offer`].
+    pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.offer(buffer))
+    }
+
     /// Receives the next message if it is complete: see [`Connection::try_recv`]. Returns [`TryRecv::Nothing`] also while the other half holds
     /// the lock.
     ///

@@ -17,7 +17,7 @@ use crate::fabric::TrustedMemory;
 ///
 /// **The peer can write to it at any time, for ever**: memory that it has mapped cannot be taken back. So there is no safe reference to the
 /// bytes. [`read`](Self::read) and [`write`](Self::write) copy, and [`as_slice`](Self::as_slice) is unsafe. A superpipe
-/// without defects at the other end writes only into a buffer that was given to `recv_trusted`, and only until that message was received.
+/// without defects at the other end writes only into a buffer that it was offered, and only until the next message was received.
 ///
 /// ```compile_fail,E0608
 /// # use superpipe::TrustedBuf;
@@ -110,9 +110,9 @@ impl TrustedBuf {
     /// Returns the bytes, without a copy.
     ///
     /// # Safety
-    /// 1. No peer writes to the buffer while the slice lives. A superpipe without defects at the other end writes only for a call of
-    ///    [`recv_trusted`](crate::Connection::recv_trusted) that was given this buffer, and only until a message was received after that call
-    ///    began, or the connection has ended.
+    /// 1. No peer writes to the buffer while the slice lives. A superpipe without defects at the other end writes only if the buffer was
+    ///    [offered](crate::Connection::offer), or given to [`recv_trusted`](crate::Connection::recv_trusted), and only until the next message of
+    ///    that connection was received, or the connection was dropped.
     #[must_use]
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping has `len` bytes at least, was zeros when made, and lives as long as self. This process writes it only by a

@@ -27,12 +27,7 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut TrustedBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        if !self.access().hold().options.peer_trust.is_declared() {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "a peer may write a trusted buffer at any time: declare that it is trusted, in Options::peer_trust",
-            ));
-        }
+        self.check_trust()?;
         let mut receiving = Receiving::new(buffer);
         if deadline.is_poll() {
             return self.poll_recv_trusted(receiving);
@@ -50,6 +45,27 @@ impl<A: DriverAccess> Blocking<A> {
             self.yield_after_moving(received.bytes.min(SHORT_BYTES));
         }
         Ok(received)
+    }
+
+    /// Offers a trusted buffer for the next message. Returns true if it is offered.
+    pub(crate) fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
+        self.check_trust()?;
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        // A first message that is here already can be offered nothing.
+        if driver.try_peek(fabric).is_none() {
+            fabric.offer(driver.endpoint_mut(), buffer.memory());
+        }
+        Ok(fabric.is_offered(driver.endpoint_mut(), buffer.memory()))
+    }
+
+    fn check_trust(&mut self) -> Result<(), Error> {
+        if self.access().hold().options.peer_trust.is_declared() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Usage,
+            "a peer may write a trusted buffer at any time: declare that it is trusted, in Options::peer_trust",
+        ))
     }
 
     /// Receives a message that is complete and fits. Otherwise returns the error of a call whose deadline is now.

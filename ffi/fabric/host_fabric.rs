@@ -171,6 +171,11 @@ pub unsafe trait HostFabric:
         let _ = (endpoint, memory);
         true
     }
+    /// Returns true while the peer may write a part of a message into a trusted buffer.
+    fn is_offered(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<TrustedMemory>) -> bool {
+        let _ = (endpoint, memory);
+        false
+    }
     /// Ends registrations of buffers that their owners have dropped, and those that others wait for. Called at each tick.
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         let _ = endpoint;

@@ -173,6 +173,18 @@ pub fn register(connection: &mut Connection, buffers: &[Buffer]) -> Result<(), M
     Ok(())
 }
 
+/// Offers a buffer that the peer may write for the next message. A buffer of another kind stays as it is.
+///
+/// # Errors
+/// The error of the library.
+#[inline]
+pub fn offer(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), MessageError> {
+    match buffer {
+        Buffer::Trusted(buffer) => connection.offer(buffer).map(drop).map_err(failed),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Registered(_) => Ok(()),
+    }
+}
+
 /// Receives a measured message, which must fill the buffer.
 ///
 /// # Errors
@@ -183,7 +195,9 @@ pub fn receive(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), M
     let received = match buffer {
         Buffer::Registered(buffer) => connection.recv_registered(buffer, UNLIMITED),
         Buffer::Trusted(buffer) => connection.recv_trusted(buffer, UNLIMITED),
-        Buffer::Plain { .. } | Buffer::Superpipe(_) => connection.recv_into(&mut [buffer.memory()], UNLIMITED),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => {
+            connection.recv_into(&mut [buffer.memory()], UNLIMITED)
+        }
     };
     match received {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),

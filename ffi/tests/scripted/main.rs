@@ -19,6 +19,7 @@ mod message;
 mod peer;
 mod rdma;
 mod setup;
+mod splitting;
 mod stream;
 mod us;
 mod warming;
@@ -32,5 +33,6 @@ pub(crate) const PHASES: [(&str, case::Table); 8] = [
     ("closing", closing::CASES),
     ("growing", growing::CASES),
     ("exposing", exposing::CASES),
+    ("splitting", splitting::CASES),
     ("rdma", rdma::CASES),
 ];
