@@ -11,7 +11,9 @@
 use core::fmt;
 use std::sync::Arc;
 
-use superpipe_core::{Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket as JobId};
+use superpipe_core::{
+    Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, PeerAccess, Ticket as JobId,
+};
 
 use super::exposed::{Adopt, Discard};
 use super::own_buffers::OwnBuffers;
@@ -113,9 +115,18 @@ impl Exposing {
     ) -> Option<Result<(), Busy>> {
         let is_full = self.running.is_full();
         let work = match *job {
-            Job::Expose { .. } | Job::Map { .. } | Job::Unmap(_) if is_full => return Some(Err(Busy)),
-            Job::Expose { place, buffer } => Work::Over(self.expose(socket, place, buffer.0)),
-            Job::Map { place, bytes } => Work::Receive { place, bytes },
+            Job::Expose { .. } | Job::Map { .. } | Job::Unmap(_) | Job::UnmapWritable(_) if is_full => {
+                return Some(Err(Busy));
+            }
+            // Memory that a peer may write is not mapped over shared memory.
+            Job::Expose { access: PeerAccess::Write, .. } | Job::Map { access: PeerAccess::Write, .. } => {
+                Work::Over(Err(JobFailed::Refused))
+            }
+            Job::UnmapWritable(_) => Work::Over(Ok(JobOutcome::Released)),
+            Job::Expose { place, buffer, access: PeerAccess::Read } => {
+                Work::Over(self.expose(socket, place, buffer.0))
+            }
+            Job::Map { place, bytes, access: PeerAccess::Read } => Work::Receive { place, bytes },
             Job::Unmap(region) => self.unmap(region),
             _ => return None,
         };
@@ -133,7 +144,7 @@ impl Exposing {
         let sent = socket.send(&sent_buffers::packet(place, bytes), Some(exposed.fd()));
         sent.map_err(|_| JobFailed::Refused)?;
         entry.charge = Some(charge);
-        Ok(JobOutcome::Exposed { bytes })
+        Ok(JobOutcome::Exposed { bytes, memory: None })
     }
 
     /// Takes the descriptor of a buffer that the peer has named. None: later. `is_asleep`: another thread sleeps, and is to see the wake byte
