@@ -62,6 +62,16 @@ pub enum RecvMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
+/// Access of a peer to memory of the application that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PeerAccess {
+    /// The peer reads the memory, which messages are copied out of.
+    Read = 0,
+    /// The peer writes the memory, which messages are received into. It may write as long as it maps the memory, whatever it was told.
+    Write = 1,
+}
+
 /// A job. The places of an end are numbered: two landing buffers of its own, and two images of the peer's, can live at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Job<Region, Remote> {
@@ -111,18 +121,24 @@ pub enum Job<Region, Remote> {
         place: u8,
         /// The memory.
         buffer: Buffer,
+        /// What the peer may do with the memory.
+        access: PeerAccess,
     },
-    /// Map memory that the peer has exposed, for reading. The fabric checks that it is what the peer says, and that no access to it can fail
+    /// Map memory that the peer has exposed. The fabric checks that it is what the peer says, and that no access to it can fail
     /// later. Memory comes in the order in which the peer has exposed it. At most one such job is under way, or one that unmaps. The outcome is
-    /// [`JobOutcome::Mapped`].
+    /// [`JobOutcome::Mapped`], or [`JobOutcome::MappedWritable`] for memory that this end writes.
     Map {
         /// Place that the peer has named.
         place: u8,
         /// Bytes that the peer has named; more than 0.
         bytes: u32,
+        /// What this end does with the memory.
+        access: PeerAccess,
     },
     /// Unmap memory of the peer. It is not used again.
     Unmap(Region),
+    /// Unmap memory of the peer that this end could write. It is not used again.
+    UnmapWritable(Remote),
     /// End the link: from then on the device neither reads nor writes memory of the application, and work requests fail.
     EndLink,
 }
@@ -148,7 +164,7 @@ pub enum JobKind {
     Expose,
     /// [`Job::Map`].
     Map,
-    /// [`Job::Unmap`].
+    /// [`Job::Unmap`] and [`Job::UnmapWritable`].
     Unmap,
     /// [`Job::EndLink`].
     EndLink,
@@ -185,7 +201,7 @@ impl<Region, Remote> Job<Region, Remote> {
             Self::Deregister(_) => JobKind::Deregister,
             Self::Expose { .. } => JobKind::Expose,
             Self::Map { .. } => JobKind::Map,
-            Self::Unmap(_) => JobKind::Unmap,
+            Self::Unmap(_) | Self::UnmapWritable(_) => JobKind::Unmap,
             Self::EndLink => JobKind::EndLink,
         }
     }
@@ -203,6 +219,7 @@ impl<Region, Remote> Job<Region, Remote> {
             | Self::Deregister(_)
             | Self::Expose { .. }
             | Self::Unmap(_)
+            | Self::UnmapWritable(_)
             | Self::EndLink => 0,
         }
     }
@@ -221,9 +238,15 @@ pub enum JobOutcome<Region, Remote> {
     Exposed {
         /// Bytes of the memory.
         bytes: u32,
+        /// The memory as core copies out of it what the peer has written. For [`PeerAccess::Write`] only: without it the memory counts as
+        /// refused. It stays valid until its [state](crate::Endpoint::exposed_state) is [`Gone`](crate::ExposedState::Gone), and it [is not
+        /// offered](crate::Endpoint::is_offered).
+        memory: Option<Region>,
     },
-    /// Memory of the peer is mapped.
+    /// Memory of the peer is mapped, for reading.
     Mapped(Region),
+    /// Memory of the peer is mapped, for writing.
+    MappedWritable(Remote),
     /// The memory was released, deregistered or unmapped, or the link has ended.
     Released,
 }

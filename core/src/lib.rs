@@ -62,8 +62,8 @@ pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use exposing::{EXPOSED_MAX, ExposedState};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
 pub use job::{
-    Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration,
-    SendMemory, Ticket,
+    Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, PeerAccess, RecvMemory,
+    Registration, SendMemory, Ticket,
 };
 pub use memory::GrowthTerms;
 pub use nanos::Nanos;

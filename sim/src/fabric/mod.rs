@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job,
+    Buffer, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job,
     LINE_BYTES, Layout, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{
@@ -70,6 +70,8 @@ pub struct SimFabric<const DIRECT: bool> {
     lent: [LentMemory; 2],
     /// Memory of the applications that their peers map.
     pub(crate) exposed: ExposedMemories,
+    /// Memory of the applications that their peers may write, by buffer and key.
+    writable: Vec<(Buffer, Key)>,
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
@@ -151,6 +153,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             grown,
             lent: Default::default(),
             exposed: ExposedMemories::default(),
+            writable: Vec::new(),
             ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             owned: [Vec::new(), Vec::new()],
             words,
@@ -180,6 +183,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         for key in self.lent[side].drain() {
             self.world.deregister(key);
         }
+        self.release_writable(side);
         self.owned[side].clear();
     }
 
@@ -188,6 +192,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             Place::ControlPage => self.pages[memory.owner].first().copied(),
             Place::Landing => self.grown[memory.owner].landing(memory.index),
             Place::Exposed => None,
+            Place::Writable => Some(self.writable_key(self.exposed.buffer(memory))),
         }
     }
 
@@ -200,7 +205,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 assert!(image.is_some() || self.is_forged, "the image of {to:?} is used, and was released");
                 image.unwrap_or(page)
             }
-            Place::Exposed => panic!("{to:?} is written, and is for reading"),
+            Place::Exposed | Place::Writable => panic!("{to:?} has no image"),
         }
     }
 
@@ -253,7 +258,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         match to.place {
             Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
-            Place::Landing | Place::ControlPage | Place::Exposed => {}
+            Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 
@@ -324,7 +329,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         if from.place == Place::Exposed {
             return self.copy_exposed(link.0, from, at, to, hint);
         }
-        self.ownership[from.owner].on_read(from.index, at, bytes);
+        if from.place == Place::Landing {
+            self.ownership[from.owner].on_read(from.index, at, bytes);
+        }
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
         to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
@@ -370,6 +377,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
         let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
         self.spend(link.0, ns);
+        if to.place == Place::Writable {
+            return self.write_exposed(link.0, to, at, from);
+        }
         self.write(link.0, to, at, from);
     }
 

@@ -1,8 +1,8 @@
 //! A peer that is played by hand: the words of both ends, and each rule that a peer can break. wire.md 4.9, 5.6.
 
 use superpipe_core::{
-    Arrival, Closed, Config, Endpoint, Exposed, ExposedState, Failure, Line, Origin, Protocol, ProtocolError,
-    Readable,
+    Arrival, Closed, Config, Endpoint, Exposed, ExposedState, Failure, Line, Origin, PeerAccess, Protocol,
+    ProtocolError, Readable,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric};
@@ -91,7 +91,7 @@ impl Victim<Direct> {
 
     fn hand_over(&mut self, place: u8, bytes: usize) {
         let buffer = self.fabric.exposed().add(1, payload(bytes, 3));
-        let exposed = self.fabric.exposed().expose::<()>(1, place, buffer);
+        let exposed = self.fabric.exposed().expose::<()>(1, place, buffer, PeerAccess::Read);
         assert!(exposed.is_ok());
     }
 
@@ -179,7 +179,7 @@ fn an_expose_names_a_free_place_and_bytes() {
         t.control([9, place, bytes, 0]);
         t.is_broken(ProtocolError::ExposeWrong);
     }
-    for (word, value) in [(1, 256), (2, 1 << 32), (3, 1)] {
+    for (word, value) in [(1, 256), (2, 1 << 32), (3, 2)] {
         let mut words = [9, 0, 1000, 0];
         words[word] |= value;
         let mut t = Victim::direct();

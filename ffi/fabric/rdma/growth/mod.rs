@@ -135,6 +135,7 @@ impl Growth {
             | Job::Expose { .. }
             | Job::Map { .. }
             | Job::Unmap(_)
+            | Job::UnmapWritable(_)
             | Job::EndLink => Err(Busy),
         }
     }
