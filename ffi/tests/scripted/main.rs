@@ -25,7 +25,7 @@ mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 8] = [
+pub(crate) const PHASES: [(&str, case::Table); 9] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),

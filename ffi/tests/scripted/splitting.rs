@@ -9,7 +9,7 @@ use crate::peer::script::Step::{
     Control, Cue, Die, Hear, MeetWith, Message, Raw, Slot, Take, TakeChunks, WarmUp,
 };
 use crate::peer::script::{
-    CANCEL, Carry, EXPOSE, EXPOSE_ANSWER, FIN, OFFER, Of, Patch, REMOTE, RTS, Script, Step, WITHDRAWN,
+    CANCEL, Carry, EXPOSE, EXPOSE_ANSWER, FIN, LEFT, OFFER, Of, Patch, REMOTE, RTS, Script, Step, WITHDRAWN,
     pattern,
 };
 use crate::us::{Us, recv, recv_all};
@@ -64,7 +64,7 @@ const fn split(length: u64, head: u64, place: u64, offset: u64) -> Step {
 }
 
 /// The last chunk of a split message.
-const TAIL: Step = Slot([FIN | REMOTE, 0, 0, 0, 0, 0, 0], Of::Newest(0), 1);
+const TAIL: Step = Slot([FIN | LEFT | REMOTE, 0, 0, 0, 0, 0, 0], Of::Newest(0), 1);
 
 /// A script on a warm connection.
 macro_rules! warm {
@@ -233,8 +233,8 @@ cases! {
         ..on(offered![split(LENGTH, HEAD, 3, 0)], receive_all, PROTOCOL)
     };
     a_tail_of_no_split_message:
-        Case { text: "", ..on(offered![TAIL], receive_all, PROTOCOL) };
-    a_block_between_head_and_tail: breach!(split(LENGTH, HEAD, 0, 0), Slot([0, 0, 0, 8, 0, 0, 0], Of::Newest(0), 1));
+        Case { text: "wire.md", ..on(offered![TAIL], receive_all, PROTOCOL) };
+    a_block_between_head_and_tail: breach!(split(LENGTH, HEAD, 0, 0), Slot([LEFT, 0, 0, 8, 0, 0, 0], Of::Newest(0), 1));
     an_answer_that_this_end_waits_for_in_vain: Case {
         limit: SOON,
         ..on(
@@ -282,7 +282,7 @@ cases! {
         warm![Raw(PACKET, Carry::DevNull), expose(0, 1), Cue, Hear(EXPOSE_ANSWER), Message(1, 100)], recv, OK
     );
     expose_with_an_unknown_access: Case {
-        text: "",
+        text: "reserved",
         ..on(warm![Raw(PACKET, Carry::Buffer), expose(0, 2), Cue], recv_all, PROTOCOL)
     };
 }
