@@ -7,6 +7,7 @@ mod places;
 mod refusals;
 mod sharing;
 mod trusted;
+mod trusted_places;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;

@@ -30,6 +30,9 @@ const PACKET: &[u8] = b"B\0\0\0\0\0\x02\0";
 /// Bytes of a message, and the first ones, which the receiver copies.
 const LENGTH: u64 = 100_000;
 const HEAD: u64 = 49_984;
+const LEN: usize = 100_000;
+const HEAD_LEN: usize = 49_984;
+const _: () = assert!(LEN as u64 == LENGTH && HEAD_LEN as u64 == HEAD);
 
 /// Options of an end that trusts its peer.
 fn trusting() -> Options {
@@ -120,8 +123,7 @@ fn receive(us: &mut Us) -> Answer {
         let mut copy = vec![0; 200_000];
         sink.read(0, &mut copy)?;
         for (at, byte) in copy.into_iter().enumerate() {
-            let is_head = (at as u64) < HEAD;
-            assert_eq!(byte, if is_head { pattern(1, at) } else { 0 }, "{at}");
+            assert_eq!(byte, if at < HEAD_LEN { pattern(1, at) } else { 0 }, "{at}");
         }
         let counters = connection.counters();
         assert_eq!((counters.exposed_bytes_received, counters.split_bytes_received), (HEAD, LENGTH - HEAD));
@@ -150,7 +152,7 @@ fn receive_elsewhere(us: &mut Us) -> Answer {
         let mut copy = vec![7; 200_000];
         let received = connection.recv_into(&mut [&mut copy], limit)?;
         assert_eq!(received.bytes as u64, LENGTH);
-        assert!(copy[HEAD as usize..LENGTH as usize].iter().all(|byte| *byte == 0));
+        assert!(copy[HEAD_LEN..LEN].iter().all(|byte| *byte == 0));
         Ok(())
     })
 }
@@ -175,7 +177,7 @@ fn send_two(us: &mut Us) -> Answer {
     recv(us)?;
     us.timed(|connection, limit| {
         for _ in 0..2 {
-            connection.send_registered(1, &buffer, 0..LENGTH as usize, limit)?;
+            connection.send_registered(1, &buffer, 0..LEN, limit)?;
         }
         let counters = connection.counters();
         assert_eq!(counters.split_bytes_sent, LENGTH - HEAD, "the first one only");
@@ -190,7 +192,7 @@ fn send_whole(us: &mut Us) -> Answer {
     us.timed(|connection, limit| connection.register(&buffer, limit))?;
     recv(us)?;
     us.timed(|connection, limit| {
-        connection.send_registered(1, &buffer, 0..LENGTH as usize, limit)?;
+        connection.send_registered(1, &buffer, 0..LEN, limit)?;
         assert_eq!(connection.counters().split_bytes_sent, 0);
         Ok(connection.wait_unshared(&buffer, limit)?)
     })
