@@ -270,10 +270,7 @@ fn a_rejected_split_message_is_not_taken() {
         it.t.settle();
         assert!(!it.t.is_offered(1, it.room.0) && !it.t.is_shared(0, it.source));
         it.t.take_back();
-        assert_eq!(
-            it.t.ends[0].poll_event(),
-            Some(Event::Rejected { transfer: 1, reason: Reason(5) })
-        );
+        assert_eq!(it.t.ends[0].poll_event(), Some(Event::Rejected { transfer: 1, reason: Reason(5) }));
         let message = it.memory.clone();
         assert_eq!(it.t.carry(0, 8, (it.source, 0), &message), 4 << 20);
     }
@@ -361,16 +358,16 @@ fn a_close_may_come_while_a_message_is_split() {
                 }
                 it.t.ends[closer].close(&mut it.t.fabric, reason);
                 it.t.settle();
-                while let Drive::Moved = it.t.ends[1].drive_recv(&mut it.t.fabric, &mut into, &mut [&mut place])
+                while let Drive::Moved =
+                    it.t.ends[1].drive_recv(&mut it.t.fabric, &mut into, &mut [&mut place])
                 {}
                 it.t.settle();
                 assert_eq!(it.t.closed(closer), Some(Closed::Here(reason)), "{rounds}");
                 assert_eq!(it.t.closed(1 - closer), Some(Closed::ByPeer(reason)), "{rounds}");
                 assert!(
-                    it.t.ends.iter_mut().all(|end| matches!(
-                        end.drive_close(&mut it.t.fabric),
-                        Drive::Done(_)
-                    ))
+                    it.t.ends
+                        .iter_mut()
+                        .all(|end| matches!(end.drive_close(&mut it.t.fabric), Drive::Done(_)))
                 );
             }
         }
