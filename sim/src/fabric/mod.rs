@@ -9,6 +9,7 @@ mod forger;
 mod growing;
 mod lent;
 mod notified;
+mod pair;
 mod partial_blocks;
 
 use core::cell::RefCell;
@@ -20,7 +21,7 @@ use superpipe_core::{
     LINE_BYTES, Layout, Line, Nanos, Notification, Registration, SqFull, Ticket, WcError, WrId, control_page,
 };
 use superpipe_testkit::{
-    BASE, BlockOwnership, EndLink, ExposedMemories, Memory, PairFabric, Place, Setup, Span, crc32c, ownership,
+    BASE, BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c, ownership,
 };
 
 use crate::faults::Fault;
@@ -352,6 +353,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         if self.world.strikes(Fault::HostilePeer) {
             self.is_forged = true;
             self.ownership.iter_mut().for_each(BlockOwnership::stop);
+            self.exposed.stop();
             line = self.forgers[link.0].forge(&mut self.world.rng, to, at, &line, self.flags);
             let place =
                 if to.place == Place::ControlPage { MemoryUse::ControlPage } else { MemoryUse::Landing };
@@ -498,36 +500,5 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
-    }
-}
-
-impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
-    fn remote(&self, memory: Memory) -> Memory {
-        memory
-    }
-
-    fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
-    fn start(&mut self, blocks: u64) {
-        self.ownership.iter_mut().for_each(|owned| owned.start(blocks));
-    }
-
-    fn is_quiescent(&self) -> bool {
-        let polled = self.polled.iter().flatten().all(VecDeque::is_empty);
-        let has_jobs = self.grown.iter().any(|grown| !grown.is_idle());
-        polled && !has_jobs && self.qps.iter().all(|qp| self.world.is_idle(*qp))
-    }
-
-    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        if memory.place == Place::Exposed {
-            return self.exposed.read(memory, at, bytes);
-        }
-        self.own_bytes(memory.owner, memory, at, bytes)
-    }
-
-    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
     }
 }

@@ -11,6 +11,7 @@ use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
 
 mod endings;
 mod hostile;
+mod hostile_splitting;
 mod places;
 mod properties;
 mod splitting;
