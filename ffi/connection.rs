@@ -22,6 +22,7 @@ use crate::os::WaitStrategy;
 use crate::outcome::{TryRecv, TrySend};
 use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
+use crate::trusted_buf::TrustedBuf;
 
 /// One end of a connection.
 ///
@@ -254,6 +255,40 @@ impl Connection {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
+    }
+
+    /// Receives the next message into a trusted buffer. [`Options::peer_trust`](crate::Options::peer_trust) must be declared.
+    ///
+    /// Over shared memory, with the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached), both ends copy a message at once that
+    /// is longer than 64 KiB and comes out of a [`RegisteredBuf`]: this end its first half, and the peer its second half. The peer does so
+    /// if it knows of the buffer when it sends the message. The call [offers](Self::offer) the buffer, as far as no message has come yet.
+    /// A program that knows its buffer earlier offers it earlier: before it sends the request that the message answers.
+    ///
+    /// Nothing waits for any of this: a message arrives through blocks, by one copy, or by a copy of both ends. One whose second half has come
+    /// into one buffer can be received into another one, or by any other call.
+    ///
+    /// # Errors
+    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted.
+    pub fn recv_trusted(
+        &mut self,
+        buffer: &mut TrustedBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.recv_trusted(buffer, deadline.into()))
+    }
+
+    /// Offers a trusted buffer to the peer, which may then write a part of the next message into it, until that message is received. Returns
+    /// true if the buffer is offered. The first call with a buffer only begins to expose it to the peer, and returns false; so does a
+    /// call when a message is here already, another buffer is offered, the peer has no room in its budget, or the fabric or the protocol knows no
+    /// such memory. Never waits.
+    ///
+    /// An offer cannot be taken back. Receive the message with [`recv_trusted`](Self::recv_trusted) into this buffer: into other memory its second
+    /// half is copied once more.
+    ///
+    /// # Errors
+    /// `Usage`: the peer is not declared to be trusted.
+    pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.offer(buffer))
     }
 
     /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must

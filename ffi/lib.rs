@@ -7,6 +7,7 @@
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
+//! - [`TrustedBuf`]: memory that a trusted peer writes, so that both ends copy a part of a message at once.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
 //! - [`io`]: files and pipes as the source or sink of a stream.
 //! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
@@ -52,6 +53,7 @@ mod recv_buf;
 mod registered_buf;
 mod split;
 mod stream;
+mod trusted_buf;
 
 pub use address::{Address, AddressParseError, DEFAULT_PORT};
 pub use budget::{Budget, BudgetUse};
@@ -80,6 +82,7 @@ pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, 
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
+pub use trusted_buf::TrustedBuf;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -15,6 +15,7 @@ use crate::fabric::Registered;
 use crate::outcome::{TryRecv, TrySend};
 use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
+use crate::trusted_buf::TrustedBuf;
 
 /// Sending half of a connection: see [`Connection::split`]. Its calls are those of [`Connection`].
 pub struct SendHalf {
@@ -300,6 +301,26 @@ impl RecvHalf {
         deadline: impl Into<Deadline>,
     ) -> Result<Received, Error> {
         dispatch!(AnyHalf, &mut self.inner, inner => inner.recv_registered(buffer, deadline.into()))
+    }
+
+    /// Receives the next message into a trusted buffer, as [`Connection::recv_trusted`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::recv_trusted`].
+    pub fn recv_trusted(
+        &mut self,
+        buffer: &mut TrustedBuf,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Received, Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.recv_trusted(buffer, deadline.into()))
+    }
+
+    /// Offers a trusted buffer to the peer, as [`Connection::offer`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::offer`].
+    pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
+        dispatch!(AnyHalf, &mut self.inner, inner => inner.offer(buffer))
     }
 
     /// Receives the next message if it is complete: see [`Connection::try_recv`]. Returns [`TryRecv::Nothing`] also while the other half holds

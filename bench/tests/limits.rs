@@ -132,6 +132,19 @@ fn registered_sources_are_compared_with_one_bare_copy() {
 }
 
 #[test]
+fn trusted_destinations_are_compared_with_a_bare_split_copy() {
+    let args = ["--sizes", "128,64K,1M", "--way", "split,trusted", "--rounds", "2", "--read"];
+    let Some(output) = run(ONE_COPY, &args) else { return };
+    let medians: Vec<Value> =
+        results(&output).into_iter().filter(|result| result["event"] == "median").collect();
+    assert_eq!(medians.len(), 6);
+    for pair in medians.chunks(2) {
+        assert_eq!(pair[0]["over_split"]["median"].as_f64(), Some(1.0));
+        assert!(pair[1]["over_split"]["median"].as_f64().is_some_and(|ratio| ratio > 0.0), "{pair:?}");
+    }
+}
+
+#[test]
 fn first_messages_have_times_and_the_ratios_of_their_targets() {
     let Some(_cores) = take_cores() else { return };
     let output = Command::new(FIRST_MESSAGE).args(["--quick", "--json"]).output().expect("it was built");
@@ -161,8 +174,8 @@ fn idle_connections_are_compared_inside_rounds() {
 
 #[test]
 fn a_byte_flipped_in_flight_is_detected() {
-    let one_copy =
-        ["ring", "one", "split", "registered"].map(|way| (ONE_COPY, vec!["--flip-byte", "--way", way]));
+    let one_copy = ["ring", "one", "split", "registered", "trusted"]
+        .map(|way| (ONE_COPY, vec!["--flip-byte", "--way", way]));
     let siblings = [LINES, BLOCKS].map(|program| (program, vec!["--flip-byte"]));
     for (program, args) in siblings.into_iter().chain(one_copy) {
         let Some(output) = run(program, &args) else { return };

@@ -66,6 +66,8 @@ pub enum ProtocolError {
     RemoteEndUngranted,
     /// wire.md 4.9, 5.6: a message in memory that is not mapped or was withdrawn, or beyond its end.
     SourceWrong,
+    /// wire.md 4.10: a split message that was not offered memory, with a wrong head, or with other chunks than it has.
+    SplitWrong,
     /// wire.md 5.2: REJECT of a transfer that was not started.
     RejectUnknownTransfer,
     /// wire.md 5.2: REJECT twice for one transfer.
@@ -98,6 +100,10 @@ pub enum ProtocolError {
     ExposeAnswer,
     /// wire.md 5.6: WITHDRAWN of a place that is not mapped, or was withdrawn before.
     WithdrawnUnknown,
+    /// wire.md 5.6: WITHDRAWN of a place while a transfer may be written into it.
+    WithdrawnOffered,
+    /// wire.md 5.7: an OFFER of memory that is not mapped for writing, beyond its end, of a later transfer than the next, or twice for one transfer.
+    OfferWrong,
 }
 
 impl ProtocolError {
@@ -128,6 +134,9 @@ impl ProtocolError {
             Self::ClaimInvalid => "a claim to other memory than the message needs (wire.md 5.1)",
             Self::RemoteEndUngranted => "the end of remote writes that were not granted (wire.md 4.8)",
             Self::SourceWrong => "a message in memory that is not mapped (wire.md 4.9)",
+            Self::SplitWrong => {
+                "a split message without an offer, or with other chunks than it has (wire.md 4.10)"
+            }
             Self::RejectUnknownTransfer => "REJECT of a transfer that was not started (wire.md 5.2)",
             Self::RejectTwice => "REJECT twice for one transfer (wire.md 5.2)",
             Self::CloseLeavesOpen => "a CLOSE that leaves a transfer open (wire.md 5.3)",
@@ -144,6 +153,10 @@ impl ProtocolError {
             Self::ExposeWrong => "EXPOSE of a place that is taken, or before an answer (wire.md 5.6)",
             Self::ExposeAnswer => "an answer to no EXPOSE (wire.md 5.6)",
             Self::WithdrawnUnknown => "WITHDRAWN of memory that is not mapped (wire.md 5.6)",
+            Self::WithdrawnOffered => "WITHDRAWN of memory that a transfer may be written into (wire.md 5.6)",
+            Self::OfferWrong => {
+                "OFFER of memory that this end cannot write, or of another transfer than the next (wire.md 5.7)"
+            }
         }
     }
 }

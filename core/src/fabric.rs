@@ -4,8 +4,9 @@
 //! two mapped segments). Dispatch is static, and the 8-byte path branches on associated constants only.
 //!
 //! There are two kinds of memory. A [`Fabric::Region`] is this end's control page or landing buffer, which the peer writes, or memory of the
-//! peer that a job has mapped for reading. A
-//! [`Fabric::Remote`] is the peer's control page or landing buffer, which this end writes: with direct store that memory itself,
+//! peer that a job has mapped for reading, or memory of this end's application that the peer may write. A
+//! [`Fabric::Remote`] is the peer's control page or landing buffer, which this end writes, or memory of the peer's application that a job has mapped for
+//! writing: with direct store that memory itself,
 //! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
 use crate::error::WcError;
@@ -166,7 +167,8 @@ pub trait Fabric {
     const DIRECT: bool;
     /// A connection on this fabric.
     type Link;
-    /// Memory of this end, which the peer writes; or memory of the peer's application that a job has mapped, which core copies out of.
+    /// Memory of this end, which the peer writes; or memory of the peer's application that a job has mapped, which core copies out of; or memory of
+    /// this end's application that the peer may write.
     type Region: Copy;
     /// Memory of the peer, which this end writes by direct store or through its image.
     type Remote: Copy;
@@ -185,7 +187,7 @@ pub trait Fabric {
     fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
         (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
     }
-    /// Copies payload out of a block, or out of memory of the peer that is mapped.
+    /// Copies payload out of a block, out of memory of the peer that is mapped, or out of memory of the application that the peer has written.
     fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;
@@ -199,7 +201,8 @@ pub trait Fabric {
     fn expect_write(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, bytes: u32) {
         let _ = (link, to, at, bytes);
     }
-    /// Copies payload into a block.
+    /// Copies payload into a block, or into memory of the peer's application that is mapped. It is visible before a line or a flag that is written
+    /// afterwards.
     fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8]);
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.
     fn crc_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32, seed: u32) -> u32;

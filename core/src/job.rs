@@ -1,7 +1,7 @@
 //! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
 //! their end.
 
-use crate::wire::grant::RemoteClaim;
+use crate::wire::grant::{PeerAccess, RemoteClaim};
 use crate::wire::layout::Layout;
 
 /// Names a job until it is finished. The number of its place in the table, and how often that place was used: a ticket of a job that
@@ -111,18 +111,24 @@ pub enum Job<Region, Remote> {
         place: u8,
         /// The memory.
         buffer: Buffer,
+        /// What the peer may do with the memory.
+        access: PeerAccess,
     },
-    /// Map memory that the peer has exposed, for reading. The fabric checks that it is what the peer says, and that no access to it can fail
+    /// Map memory that the peer has exposed. The fabric checks that it is what the peer says, and that no access to it can fail
     /// later. Memory comes in the order in which the peer has exposed it. At most one such job is under way, or one that unmaps. The outcome is
-    /// [`JobOutcome::Mapped`].
+    /// [`JobOutcome::Mapped`], or [`JobOutcome::MappedWritable`] for memory that this end writes.
     Map {
         /// Place that the peer has named.
         place: u8,
         /// Bytes that the peer has named; more than 0.
         bytes: u32,
+        /// What this end does with the memory.
+        access: PeerAccess,
     },
     /// Unmap memory of the peer. It is not used again.
     Unmap(Region),
+    /// Unmap memory of the peer that this end could write. It is not used again.
+    UnmapWritable(Remote),
     /// End the link: from then on the device neither reads nor writes memory of the application, and work requests fail.
     EndLink,
 }
@@ -148,7 +154,7 @@ pub enum JobKind {
     Expose,
     /// [`Job::Map`].
     Map,
-    /// [`Job::Unmap`].
+    /// [`Job::Unmap`] and [`Job::UnmapWritable`].
     Unmap,
     /// [`Job::EndLink`].
     EndLink,
@@ -185,7 +191,7 @@ impl<Region, Remote> Job<Region, Remote> {
             Self::Deregister(_) => JobKind::Deregister,
             Self::Expose { .. } => JobKind::Expose,
             Self::Map { .. } => JobKind::Map,
-            Self::Unmap(_) => JobKind::Unmap,
+            Self::Unmap(_) | Self::UnmapWritable(_) => JobKind::Unmap,
             Self::EndLink => JobKind::EndLink,
         }
     }
@@ -203,6 +209,7 @@ impl<Region, Remote> Job<Region, Remote> {
             | Self::Deregister(_)
             | Self::Expose { .. }
             | Self::Unmap(_)
+            | Self::UnmapWritable(_)
             | Self::EndLink => 0,
         }
     }
@@ -221,9 +228,15 @@ pub enum JobOutcome<Region, Remote> {
     Exposed {
         /// Bytes of the memory.
         bytes: u32,
+        /// The memory as core copies out of it what the peer has written. For [`PeerAccess::Write`] only: without it the memory counts as
+        /// refused. It stays valid until its [state](crate::Endpoint::exposed_state) is [`Gone`](crate::ExposedState::Gone), and it [is not
+        /// offered](crate::Endpoint::is_offered).
+        memory: Option<Region>,
     },
-    /// Memory of the peer is mapped.
+    /// Memory of the peer is mapped, for reading.
     Mapped(Region),
+    /// Memory of the peer is mapped, for writing.
+    MappedWritable(Remote),
     /// The memory was released, deregistered or unmapped, or the link has ended.
     Released,
 }

@@ -120,6 +120,16 @@ pub enum Bug {
     PlaceReused,
     /// Memory is unmapped before the messages that name it are consumed.
     UnmappedEarly,
+    /// An OFFER for a transfer that has begun is taken for one for the next.
+    StaleOfferTaken,
+    /// An offer is used for the transfers after its own.
+    OfferOutlives,
+    /// The tail of a split message is taken before its last chunk has come.
+    TailBeforeFin,
+    /// The last chunk of a split message goes out before the last part of the tail is written.
+    FinBeforeTail,
+    /// WITHDRAWN goes out while a transfer may be written into the memory.
+    WithdrawnWhileOffered,
     /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
     #[cfg(superpipe_planted)]
     EpochUnzeroed,
@@ -139,7 +149,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 55] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -189,6 +199,11 @@ impl Bug {
         Self::MappedNotAwaited,
         Self::PlaceReused,
         Self::UnmappedEarly,
+        Self::StaleOfferTaken,
+        Self::OfferOutlives,
+        Self::TailBeforeFin,
+        Self::FinBeforeTail,
+        Self::WithdrawnWhileOffered,
         Self::EpochUnzeroed,
     ];
 }

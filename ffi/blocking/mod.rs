@@ -5,6 +5,7 @@
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
+//! trusted                        messages into memory that the peer may write
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! host_driver                    core's driver with its fabric and a clock
@@ -61,6 +62,7 @@ mod sending;
 mod shm;
 #[cfg(test)]
 mod tests;
+mod trusted;
 mod waiting;
 mod warm_up;
 

@@ -15,7 +15,7 @@ use crate::outcome::TryRecv;
 
 /// Most bytes that are counted for the turn when a message is complete: C0 by default. A message of up to C0 mostly arrives in one attempt,
 /// which no round counts. Of a longer message the rounds of the wait count the parts.
-const SHORT_BYTES: usize = 64 << 10;
+pub(super) const SHORT_BYTES: usize = 64 << 10;
 
 impl<A: DriverAccess> Blocking<A> {
     /// Receives the next message, scattered into slices.
@@ -81,7 +81,7 @@ impl<A: DriverAccess> Blocking<A> {
                     "the message has not arrived completely: give it a deadline, or begin an operation",
                 ))
             }
-            TryRecv::TooSmall(incoming) => Err(too_small(incoming.length, slices)),
+            TryRecv::TooSmall(incoming) => Err(too_small(incoming.length, room(slices))),
         }
     }
 
@@ -185,7 +185,7 @@ impl<F: HostFabric> HostDriver<F> {
 
     fn recv_failed(&self, failed: RecvFailed, slices: &[&mut [u8]]) -> Error {
         match failed {
-            RecvFailed::TooSmall(incoming) => too_small(incoming.length, slices),
+            RecvFailed::TooSmall(incoming) => too_small(incoming.length, room(slices)),
             RecvFailed::Cancelled(reason) => Error::cancelled(reason),
             RecvFailed::Busy => claimed(),
             RecvFailed::WrongLength => Error::new(
@@ -200,15 +200,21 @@ impl<F: HostFabric> HostDriver<F> {
     }
 }
 
-fn claimed() -> Error {
+/// Returns the bytes of all slices together.
+fn room(slices: &[&mut [u8]]) -> u64 {
+    slices.iter().map(|slice| slice.len() as u64).sum()
+}
+
+/// Returns the error of a call for a message that another operation or stream takes.
+pub(super) fn claimed() -> Error {
     Error::new(
         ErrorKind::Usage,
         "another operation or stream takes the message: drive it to its end, cancel it, or reject the message",
     )
 }
 
-fn too_small(length: Length, slices: &[&mut [u8]]) -> Error {
-    let room = slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
+/// Returns the error of a call whose memory has `room` bytes, for a transfer that does not fit.
+pub(super) fn too_small(length: Length, room: u64) -> Error {
     let text = match length {
         Length::Exact(bytes) => {
             format!("the message has {bytes} bytes and the buffer {room}: receive it into a larger one")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use superpipe_core::{Endpoint, Fabric, RecvMemory, SendMemory};
 
-use super::RegisteredMemory;
+use super::{RegisteredMemory, TrustedMemory};
 use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled, poll};
 
@@ -161,6 +161,18 @@ pub unsafe trait HostFabric:
     }
     /// Returns true while the peer may read a registered buffer for a message that was sent.
     fn is_shared(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>) -> bool {
+        let _ = (endpoint, memory);
+        false
+    }
+    /// Offers a trusted buffer to the peer, which may then write a part of the next message into it. Begins to expose a buffer that the peer
+    /// has not mapped, so that it can be offered later. Called again until it returns true, or a message arrives: nothing more is to be
+    /// done.
+    fn offer(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<TrustedMemory>) -> bool {
+        let _ = (endpoint, memory);
+        true
+    }
+    /// Returns true while the peer may write a part of a message into a trusted buffer.
+    fn is_offered(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<TrustedMemory>) -> bool {
         let _ = (endpoint, memory);
         false
     }

@@ -9,6 +9,7 @@ mod registered_memory;
 mod registrations;
 pub mod shm;
 mod span;
+mod trusted_memory;
 
 pub(crate) use concurrent_sleeps::ConcurrentSleeps;
 pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd, Way};
@@ -16,3 +17,4 @@ pub use registered_memory::RegisteredMemory;
 #[cfg(feature = "verbs")]
 pub(crate) use registrations::Registrations;
 pub(crate) use span::Span;
+pub use trusted_memory::TrustedMemory;

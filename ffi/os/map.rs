@@ -106,7 +106,7 @@ impl Mapping {
     }
 
     /// Unmaps the pages of a part of a shared file for this process. They stay in the file, and the next access maps them again.
-    pub(super) fn forget(&self, part: Range<usize>) {
+    pub(crate) fn forget(&self, part: Range<usize>) {
         // Locked pages, as those of a program that called mlockall, stay until the mapping is dropped.
         let _ = self.advise(part, libc::MADV_DONTNEED);
     }

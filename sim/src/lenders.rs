@@ -1,12 +1,14 @@
 //! Two programs that exchange messages by operations on lent memory, most of them by remote writes. Each sends its messages one after the
 //! other, receives those of the peer, and closes. Some cancel what they send, or give up what they receive.
 //!
-//! Over direct store the programs expose their memory instead, and messages are copied out of it (`exposing`).
+//! Over direct store the programs expose their memory instead, and messages are copied out of it (`exposing`). Some let their peer write memory, so
+//! that messages are split (`splitting`).
 //!
 //! The oracle compares each message, and takes memory back as soon as its operation is over and released. The fabric panics if it is
 //! registered then, and if it is deregistered while a NIC may use it.
 
 mod exposing;
+mod splitting;
 
 use superpipe_core::driver::{
     Drive, Driver, Next, Received, RecvFailed, RecvOperation, SendFailed, SendOperation, WaitStrategy,
@@ -18,6 +20,7 @@ use superpipe_testkit::{PairFabric, Rng};
 use crate::client::TurnOutcome;
 use crate::fabric::SimFabric;
 use exposing::{Exposures, InPlace, is_without_buffer};
+use splitting::Rooms;
 
 /// Virtual time without progress after which an end gives up. A keepalive may have to repeat an acknowledgement that was overtaken.
 const PROGRESS_TIMEOUT_NS: u64 = 1_500_000_000;
@@ -48,6 +51,8 @@ pub struct LenderPlan {
     pub gives_up_one_in: usize,
     /// It closes in the middle of its messages, with a reason.
     pub aborts: bool,
+    /// It lets its peer write memory, over direct store.
+    pub offers: bool,
 }
 
 /// A message that is sent, or was, with the memory that is lent for it.
@@ -90,6 +95,8 @@ pub(crate) struct Lender<const DIRECT: bool> {
     /// Memory that is exposed, and a message that is read in place.
     exposures: Exposures,
     reading: Option<InPlace>,
+    /// Memory that the peer may write.
+    rooms: Option<Rooms>,
     next: usize,
     /// Messages that were sent to their end.
     completed: Option<usize>,
@@ -122,6 +129,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
             Lender {
                 driver: Driver::new(end, 1 + side as u64, WaitStrategy::Sleep, IDLE_TIMEOUT_NS, Nanos(0)),
                 rng: Rng::new(plan.seed),
+                rooms: (DIRECT && plan.offers).then(|| Rooms::new(plan.seed)),
                 plan,
                 stage: Stage::Exchanging,
                 out: None,
@@ -162,6 +170,11 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
 
     pub(crate) fn transfers(&self) -> u64 {
         self.ends.iter().map(|end| end.next as u64).sum()
+    }
+
+    /// Returns the bytes that were written into memory that was offered.
+    pub(crate) fn split_bytes(&self) -> u64 {
+        self.ends.iter().map(|end| end.driver.counters().split_bytes_received).sum()
     }
 
     /// Returns the bytes that did not come through the ring: by remote writes, or out of memory that was exposed.
@@ -227,11 +240,13 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
     fn exchange(&mut self, side: usize, now: Nanos) -> u64 {
         if DIRECT {
             self.change_exposures(side);
+            self.change_rooms(side);
         }
         self.send(side);
         if !DIRECT || !self.read_in_place(side) {
             self.receive(side);
         }
+        self.take_room_back(side);
         let end = &mut self.ends[side];
         let mut wait = end.driver.begin_wait();
         let next = end.driver.round(&mut self.fabric, &mut wait, false);
@@ -299,6 +314,9 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let end = &mut self.ends[side];
         let number = end.next;
         let Some(bytes) = end.plan.messages.get(number).copied() else { return false };
+        if end.rooms.as_mut().is_some_and(Rooms::holds_back) {
+            return false;
+        }
         let is_exposed = DIRECT && !is_without_buffer(&mut end.rng);
         let begun = if is_exposed { self.begin_exposed(side, number, bytes) } else { None };
         // A program waits for a buffer now and then.

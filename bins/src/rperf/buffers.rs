@@ -3,10 +3,10 @@
 use super::contents::STOP_CHECK_BYTES;
 use super::messages::Memory;
 use crate::exit::{Code, Failure, explain};
-use core::ops::{Deref, DerefMut};
 use memmap2::MmapMut;
+use std::borrow::Cow;
 use superpipe::os::Bytes;
-use superpipe::{RecvBuf, RegisteredBuf};
+use superpipe::{RecvBuf, RegisteredBuf, TrustedBuf};
 
 /// Buffer of one message.
 #[derive(Debug)]
@@ -22,24 +22,40 @@ pub enum Buffer {
     Superpipe(RecvBuf),
     /// buffer that the peer can reach
     Registered(RegisteredBuf),
+    /// buffer that the peer, which is trusted, may write; to receive into
+    Trusted(TrustedBuf),
+}
+
+/// Registration of buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration {
+    /// ordinary memory
+    None,
+    /// registered buffers
+    Registered,
+    /// buffers that the peer may write
+    Trusted,
 }
 
 /// Buffers of one direction at one end.
 #[derive(Debug)]
 pub struct Pool {
     memory: Memory,
-    is_registered: bool,
+    registration: Registration,
     bytes: usize,
     buffers: Vec<Buffer>,
 }
 
 impl Buffer {
     /// Allocates memory that was never written, so that none of it is resident.
-    fn untouched(memory: Memory, is_registered: bool, bytes: usize) -> Result<Self, Failure> {
-        if is_registered {
-            let buffer =
-                RegisteredBuf::new(bytes).map_err(|error| Failure::new(Code::Device, error.to_string()))?;
-            return Ok(Self::Registered(buffer));
+    fn untouched(memory: Memory, registration: Registration, bytes: usize) -> Result<Self, Failure> {
+        let made = match registration {
+            Registration::None => None,
+            Registration::Registered => Some(RegisteredBuf::new(bytes).map(Self::Registered)),
+            Registration::Trusted => Some(TrustedBuf::new(bytes).map(Self::Trusted)),
+        };
+        if let Some(made) = made {
+            return made.map_err(|error| Failure::new(Code::Device, error.to_string()));
         }
         if memory == Memory::Superpipe {
             let buffer =
@@ -53,26 +69,41 @@ impl Buffer {
         })?;
         Ok(Self::Plain { memory, bytes })
     }
-}
 
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+    /// Returns the length of the message.
+    #[must_use]
+    pub fn message_bytes(&self) -> usize {
         match self {
-            Self::Plain { memory, bytes } => &memory[..*bytes],
-            Self::Superpipe(buffer) => buffer,
-            Self::Registered(buffer) => buffer,
+            Self::Plain { bytes, .. } => *bytes,
+            Self::Superpipe(buffer) => buffer.len(),
+            Self::Registered(buffer) => buffer.len(),
+            Self::Trusted(buffer) => buffer.len(),
         }
     }
-}
 
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
+    /// Returns the message: a copy of one in memory that the peer may write.
+    #[must_use]
+    pub fn message(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Plain { memory, bytes } => Cow::Borrowed(&memory[..*bytes]),
+            Self::Superpipe(buffer) => Cow::Borrowed(buffer),
+            Self::Registered(buffer) => Cow::Borrowed(buffer),
+            Self::Trusted(buffer) => {
+                let mut copy = vec![0; buffer.len()];
+                // It has as many bytes.
+                let _ = buffer.read(0, &mut copy);
+                Cow::Owned(copy)
+            }
+        }
+    }
+
+    /// Returns the memory, unless the peer may write it.
+    pub fn memory(&mut self) -> &mut [u8] {
         match self {
             Self::Plain { memory, bytes } => &mut memory[..*bytes],
             Self::Superpipe(buffer) => buffer,
             Self::Registered(buffer) => buffer,
+            Self::Trusted(_) => &mut [],
         }
     }
 }
@@ -81,13 +112,13 @@ impl Pool {
     /// Creates an empty pool of this kind of memory.
     #[must_use]
     pub const fn empty(memory: Memory) -> Self {
-        Self { memory, is_registered: false, bytes: 0, buffers: Vec::new() }
+        Self { memory, registration: Registration::None, bytes: 0, buffers: Vec::new() }
     }
 
-    /// Sets whether the buffers are registered ones, which are kept for all messages. Discards those of the other kind.
-    pub fn set_registered(&mut self, is_registered: bool) {
-        if self.is_registered != is_registered {
-            self.is_registered = is_registered;
+    /// Sets the registration of the buffers. Registered ones are kept for all messages. Discards those of another kind.
+    pub fn set_registration(&mut self, registration: Registration) {
+        if self.registration != registration {
+            self.registration = registration;
             self.buffers.clear();
         }
     }
@@ -117,7 +148,7 @@ impl Pool {
     /// # Errors
     /// Those of [`provide`](Self::provide).
     pub fn renew(&mut self, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-        if self.memory == Memory::Reused || self.is_registered {
+        if self.memory == Memory::Reused || self.registration != Registration::None {
             return Ok(());
         }
         let count = self.buffers.len();
@@ -133,9 +164,9 @@ impl Pool {
     fn refill(&mut self, count: usize, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         while self.buffers.len() < count {
             check_stop()?;
-            let mut buffer = Buffer::untouched(self.memory, self.is_registered, self.bytes)?;
+            let mut buffer = Buffer::untouched(self.memory, self.registration, self.bytes)?;
             if self.memory == Memory::Reused {
-                for piece in buffer.chunks_mut(STOP_CHECK_BYTES) {
+                for piece in buffer.memory().chunks_mut(STOP_CHECK_BYTES) {
                     check_stop()?;
                     piece.fill(1);
                 }
@@ -178,8 +209,8 @@ mod tests {
                 pool.renew(&go_on).unwrap();
                 assert_eq!(pool.buffers().len(), 3);
                 for buffer in pool.buffers() {
-                    assert_eq!(buffer.len(), bytes);
-                    assert_eq!(buffer.as_ptr().addr() % 4096, 0);
+                    assert_eq!(buffer.message_bytes(), bytes);
+                    assert_eq!(buffer.memory().as_ptr().addr() % 4096, 0);
                 }
             }
         }
@@ -189,14 +220,21 @@ mod tests {
     fn registered_buffers_are_kept_and_replace_others() {
         let mut pool = Pool::empty(Memory::Plain);
         pool.provide(10_000, 2, &go_on).unwrap();
-        pool.set_registered(true);
+        pool.set_registration(Registration::Registered);
         pool.provide(10_000, 2, &go_on).unwrap();
-        pool.buffers()[1].fill(7);
-        pool.set_registered(true);
+        pool.buffers()[1].memory().fill(7);
+        pool.set_registration(Registration::Registered);
         pool.renew(&go_on).unwrap();
         assert!(pool.buffers().iter().all(|buffer| matches!(buffer, Buffer::Registered(_))));
-        assert!(pool.buffers()[1].iter().all(|byte| *byte == 7));
-        pool.set_registered(false);
+        assert!(pool.buffers()[1].message().iter().all(|byte| *byte == 7));
+        pool.set_registration(Registration::Trusted);
+        pool.provide(10_000, 1, &go_on).unwrap();
+        pool.renew(&go_on).unwrap();
+        let [Buffer::Trusted(trusted)] = pool.buffers() else { panic!("it is not trusted") };
+        trusted.write(9_999, &[7]).unwrap();
+        let message = pool.buffers()[0].message();
+        assert_eq!((message.len(), message[0], message[9_999]), (10_000, 0, 7));
+        pool.set_registration(Registration::None);
         pool.provide(10_000, 2, &go_on).unwrap();
         assert!(pool.buffers().iter().all(|buffer| matches!(buffer, Buffer::Plain { .. })));
     }
@@ -206,9 +244,9 @@ mod tests {
         for (memory, kept) in [(Memory::Reused, 7), (Memory::Plain, 0), (Memory::Superpipe, 0)] {
             let mut pool = Pool::empty(memory);
             pool.provide(10_000, 1, &go_on).unwrap();
-            pool.buffers()[0].fill(7);
+            pool.buffers()[0].memory().fill(7);
             pool.renew(&go_on).unwrap();
-            assert!(pool.buffers()[0].iter().all(|&byte| byte == kept), "{memory:?}");
+            assert!(pool.buffers()[0].message().iter().all(|&byte| byte == kept), "{memory:?}");
         }
     }
 

@@ -302,6 +302,7 @@ impl Client<'_> {
             cpu_percent: percent(outcome.usage),
             peer_cpu_percent: percent(outcome.peer_usage),
             one_copy_percent: outcome.copies.percent(),
+            split_copy_percent: outcome.copies.split_percent(),
             registrations_hit: outcome.copies.hit,
             registrations_missed: outcome.copies.missed,
             verified: if self.end.plan.is_verified { "always" } else { "before" },

@@ -8,8 +8,10 @@ use superpipe::Connection;
 pub struct Copies {
     /// bytes sent in chunks or out of registered buffers
     bytes: u64,
-    /// bytes among them that the peer copies straight out of a registered buffer
+    /// bytes among them that were copied once: by the peer straight out of a registered buffer, or into a buffer of the peer
     bytes_once: u64,
+    /// of these, bytes that this end copied into a buffer of the peer
+    bytes_split: u64,
     /// messages out of registered buffers that were registered
     pub hit: u64,
     /// messages out of registered buffers that were not
@@ -23,7 +25,8 @@ impl Copies {
         let counters = connection.counters();
         Self {
             bytes: counters.bytes_sent,
-            bytes_once: counters.exposed_bytes_sent,
+            bytes_once: counters.exposed_bytes_sent + counters.split_bytes_sent,
+            bytes_split: counters.split_bytes_sent,
             hit: counters.registrations_hit,
             missed: counters.registrations_missed,
         }
@@ -35,16 +38,27 @@ impl Copies {
         Self {
             bytes: self.bytes - before.bytes,
             bytes_once: self.bytes_once - before.bytes_once,
+            bytes_split: self.bytes_split - before.bytes_split,
             hit: self.hit - before.hit,
             missed: self.missed - before.missed,
         }
     }
 
-    /// Returns the share of the bytes that the peer copies straight out of registered buffers, in percent, rounded to a tenth.
+    /// Returns the share of the bytes that were copied once, in percent, rounded to a tenth.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn percent(&self) -> f64 {
-        let share = if self.bytes > 0 { self.bytes_once as f64 / self.bytes as f64 } else { 0.0 };
+        self.share(self.bytes_once)
+    }
+
+    /// Returns the share of the bytes that this end copied into a buffer of the peer, in percent, rounded to a tenth.
+    #[must_use]
+    pub fn split_percent(&self) -> f64 {
+        self.share(self.bytes_split)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    fn share(&self, part: u64) -> f64 {
+        let share = if self.bytes > 0 { part as f64 / self.bytes as f64 } else { 0.0 };
         (share * 1000.0).round() / 10.0
     }
 }
@@ -54,10 +68,20 @@ impl fmt::Display for Copies {
         let Self { hit, missed, .. } = self;
         write!(
             f,
-            "{} % of the bytes sent were copied once; of the messages above 64 KiB {hit} went out of a registered buffer, and {missed} \
+            "{} % of the bytes sent were copied once{}; of the messages above 64 KiB {hit} went out of a registered buffer, and {missed} \
              through the ring",
-            self.percent()
+            self.percent(),
+            Split(self.split_percent())
         )
+    }
+}
+
+/// Share that this end copied into a buffer of the peer, unless it is 0.
+struct Split(f64);
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 > 0.0 { write!(f, ", {} % by this end", self.0) } else { Ok(()) }
     }
 }
 
@@ -67,10 +91,15 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_the_run() {
-        let before = Copies { bytes: 100, bytes_once: 50, hit: 1, missed: 2 };
-        let after = Copies { bytes: 400, bytes_once: 150, hit: 4, missed: 2 };
+        let before = Copies { bytes: 100, bytes_once: 50, bytes_split: 10, hit: 1, missed: 2 };
+        let after = Copies { bytes: 400, bytes_once: 150, bytes_split: 40, hit: 4, missed: 2 };
         let run = after.since(&before);
-        assert_eq!((run.hit, run.missed, run.percent()), (3, 0, 33.3));
+        assert_eq!((run.hit, run.missed, run.percent(), run.split_percent()), (3, 0, 33.3, 10.0));
+        assert!(
+            run.to_string().starts_with("33.3 % of the bytes sent were copied once, 10 % by this end; "),
+            "{run}"
+        );
+        assert!(Copies::default().to_string().starts_with("0 % of the bytes sent were copied once; "));
         assert_eq!(Copies::default().percent(), 0.0);
     }
 }

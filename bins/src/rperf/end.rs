@@ -1,6 +1,6 @@
 //! One end of the measured messages: its buffers, their contents, and the comparison of what arrives.
 
-use super::buffers::{Buffer, Pool};
+use super::buffers::{Buffer, Pool, Registration};
 use super::contents::Contents;
 use super::link::{Link, MessageError};
 use super::messages::{Memory, Plan, TAG_MESSAGE};
@@ -46,11 +46,17 @@ impl End {
         Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, is_registered: false, mismatch: None }
     }
 
-    /// Sets whether messages go out of registered buffers, and come into them unless each gets new memory.
-    pub fn use_registered(&mut self, is_registered: bool) {
+    /// Sets whether messages go out of registered buffers, and come into them unless each gets new memory. With `is_trusted` the peer may
+    /// write the buffers that they come into.
+    pub fn use_registered(&mut self, is_registered: bool, is_trusted: bool) {
         self.is_registered = is_registered;
-        self.from.set_registered(is_registered);
-        self.to.set_registered(is_registered && self.plan.memory == Memory::Reused);
+        let [from, to] = match (is_registered, is_trusted) {
+            (false, _) => [Registration::None; 2],
+            (true, false) => [Registration::Registered; 2],
+            (true, true) => [Registration::Registered, Registration::Trusted],
+        };
+        self.from.set_registration(from);
+        self.to.set_registration(if self.plan.memory == Memory::Reused { to } else { Registration::None });
     }
 
     /// Renews the buffers and fills in the next `messages` messages, once the peer has taken those before out of registered buffers. The
@@ -68,7 +74,7 @@ impl End {
             .map_err(MessageError::Local)?;
         for buffer in self.from.buffers().iter_mut().take(messages) {
             await_taken(link.data(), buffer)?;
-            self.ours.fill(buffer, || stop_if_asked(signals))?;
+            self.ours.fill(buffer.memory(), || stop_if_asked(signals))?;
         }
         Ok(())
     }
@@ -83,12 +89,12 @@ impl End {
         is_asked_for: bool,
         signals: &Signals,
     ) -> Result<(), MessageError> {
-        let message = &self.to.buffers()[index];
         if !is_asked_for {
             self.theirs.skip();
             return Ok(());
         }
-        let Some(at) = self.theirs.find_wrong_byte(message, || stop_if_asked(signals))? else {
+        let message = self.to.buffers()[index].message();
+        let Some(at) = self.theirs.find_wrong_byte(&message, || stop_if_asked(signals))? else {
             return Ok(());
         };
         let number = self.theirs.last_number();
@@ -121,8 +127,8 @@ pub fn send(connection: &mut Connection, message: &Buffer) -> Result<(), Message
         Buffer::Registered(buffer) => {
             connection.send_registered(TAG_MESSAGE, buffer, 0..buffer.len(), UNLIMITED).map_err(failed)
         }
-        Buffer::Plain { .. } | Buffer::Superpipe(_) => {
-            connection.send(TAG_MESSAGE, &[message], UNLIMITED).map_err(failed)
+        Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Trusted(_) => {
+            connection.send(TAG_MESSAGE, &[&message.message()], UNLIMITED).map_err(failed)
         }
     }
 }
@@ -150,7 +156,7 @@ pub fn write_anew(connection: &mut Connection, message: &mut Buffer) -> Result<(
 fn await_taken(connection: &mut Connection, message: &Buffer) -> Result<(), MessageError> {
     match message {
         Buffer::Registered(buffer) => connection.wait_unshared(buffer, UNLIMITED).map_err(failed),
-        Buffer::Plain { .. } | Buffer::Superpipe(_) => Ok(()),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Trusted(_) => Ok(()),
     }
 }
 
@@ -167,16 +173,31 @@ pub fn register(connection: &mut Connection, buffers: &[Buffer]) -> Result<(), M
     Ok(())
 }
 
+/// Offers a buffer that the peer may write for the next message. A buffer of another kind stays as it is.
+///
+/// # Errors
+/// The error of the library.
+#[inline]
+pub fn offer(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), MessageError> {
+    match buffer {
+        Buffer::Trusted(buffer) => connection.offer(buffer).map(drop).map_err(failed),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Registered(_) => Ok(()),
+    }
+}
+
 /// Receives a measured message, which must fill the buffer.
 ///
 /// # Errors
 /// The error of the library, or another message than the expected one.
 #[inline]
 pub fn receive(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), MessageError> {
-    let bytes = buffer.len();
+    let bytes = buffer.message_bytes();
     let received = match buffer {
         Buffer::Registered(buffer) => connection.recv_registered(buffer, UNLIMITED),
-        Buffer::Plain { .. } | Buffer::Superpipe(_) => connection.recv_into(&mut [buffer], UNLIMITED),
+        Buffer::Trusted(buffer) => connection.recv_trusted(buffer, UNLIMITED),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => {
+            connection.recv_into(&mut [buffer.memory()], UNLIMITED)
+        }
     };
     match received {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
@@ -198,8 +219,8 @@ pub fn receive_into(
     if memory != Memory::Advised {
         return receive(connection, buffer);
     }
-    let bytes = buffer.len();
-    match connection.recv_into_cold(&mut [buffer], UNLIMITED) {
+    let bytes = buffer.message_bytes();
+    match connection.recv_into_cold(&mut [buffer.memory()], UNLIMITED) {
         Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
         Ok(_) => Err(MessageError::Unexpected),
         Err(error) => Err(failed(error)),

@@ -1,6 +1,6 @@
 //! Ping-pong: the client times a message to the server and one of the same size back, and reports half of the round trip.
 
-use super::end::{End, receive, receive_into, send};
+use super::end::{End, offer, receive, receive_into, send};
 use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
 use super::samples::{Samples, repeat};
@@ -21,6 +21,7 @@ pub fn ping(
     let connection = link.data();
     let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
     samples.take(run, &signals, || {
+        offer(connection, to)?;
         send(connection, from)?;
         receive(connection, to)
     })
@@ -31,12 +32,14 @@ pub fn ping(
 /// # Errors
 /// As [`ping`].
 pub fn pong(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
+    let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
+    offer(link.data(), to)?;
     link.send_go()?;
     let signals = link.session.signals;
     let connection = link.data();
-    let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
     repeat(run.warmup + run.timed(), &signals, || {
         receive(connection, to)?;
+        offer(connection, to)?;
         send(connection, from)
     })
 }
@@ -58,6 +61,7 @@ pub fn ping_prepared(
         link.await_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
+        offer(connection, to)?;
         let begin = monotonic_ns();
         send(connection, from)?;
         receive_into(end.plan.memory, connection, to)?;
@@ -78,6 +82,7 @@ pub fn pong_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<()
     let signals = link.session.signals;
     for _ in 0..run.warmup + run.samples {
         end.prepare(link, 1)?;
+        offer(link.data(), &mut end.to.buffers()[0])?;
         link.send_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);

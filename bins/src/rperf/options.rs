@@ -68,7 +68,10 @@ Measurement:
   end copies messages above 64 KiB straight out of them: one copy instead of
   two. A stream is then sent out of two buffers in turn. The client writes each
   message anew, once the server has received the one before in that buffer,
-  and this is timed. --json has the share that was copied once.
+  and this is timed. --json has the share that was copied once. An end with
+  --trust-peer receives into a buffer that the other end may write: then both
+  ends copy a half of each message at once. A stream rarely gets that, since
+  the buffer must be offered before the message is sent.
 
 Recording:
   For --trace and --picture both ends record a few more messages of the last

@@ -23,7 +23,10 @@ impl End {
     ) -> Result<(u64, u64), MessageError> {
         let is_client = link.session.role == Role::Client;
         let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
-        self.use_registered(link.data().description().protocol == Protocol::RegisterCached);
+        let description = link.data().description();
+        // Over RDMA trust is about registered buffers.
+        let is_trusted = link.session.common.route.trust_peer && description.fabric == "shm";
+        self.use_registered(description.protocol == Protocol::RegisterCached, is_trusted);
         let count = match (run.pattern, is_prepared) {
             (Pattern::Stream, true) => stream::window(run.bytes, self.is_registered),
             // One is written while the peer reads the other.

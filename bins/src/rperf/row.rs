@@ -48,8 +48,10 @@ pub struct Row {
     pub peer_cpu_percent: f64,
     /// comparison of contents: "before" the timed messages, or "always"
     pub verified: &'static str,
-    /// of the bytes that the client sent, those that the server copied straight out of a registered buffer, in percent
+    /// of the bytes that the client sent, those that were copied once: straight out of a registered buffer, in percent
     pub one_copy_percent: f64,
+    /// of the bytes that the client sent, those that it copied into a buffer of the server itself, in percent
+    pub split_copy_percent: f64,
     /// messages out of registered buffers that the server had mapped
     pub registrations_hit: u64,
     /// messages out of registered buffers that went through the ring: not mapped yet, or refused

@@ -181,6 +181,8 @@ pub enum Control {
     Mapped,
     /// memory of the sender is to be unmapped
     Withdrawn,
+    /// a part of the next transfer may be written into memory of the receiver
+    Offer,
 }
 
 impl Control {
@@ -199,6 +201,7 @@ impl Control {
             Self::Expose => "EXPOSE",
             Self::Mapped => "MAPPED",
             Self::Withdrawn => "WITHDRAWN",
+            Self::Offer => "OFFER",
         }
     }
 }
@@ -264,6 +267,7 @@ impl From<ControlKind> for Control {
             ControlKind::Expose => Self::Expose,
             ControlKind::Mapped => Self::Mapped,
             ControlKind::Withdrawn => Self::Withdrawn,
+            ControlKind::Offer => Self::Offer,
         }
     }
 }

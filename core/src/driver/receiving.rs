@@ -256,7 +256,7 @@ impl<F: Fabric> Driver<F> {
             }
             let Some(incoming) = self.endpoint.incoming(fabric) else { return Drive::Idle };
             match incoming.length {
-                _ if self.is_claimed(incoming.transfer) => return receive.fail(RecvFailed::Busy),
+                _ if self.is_claimed(&incoming) => return receive.fail(RecvFailed::Busy),
                 Length::Exact(length) if length <= room(slices) => {
                     self.claimed = Some(Claimed { number: incoming.transfer, taken: 0 });
                     let Incoming { transfer: number, tag, .. } = incoming;
@@ -329,15 +329,22 @@ impl<F: Fabric> Driver<F> {
     /// Claims the transfer that [`try_peek`](Self::try_peek) showed, for a stream that takes it. Returns false if another operation
     /// or stream has begun to take it.
     pub fn claim(&mut self, incoming: &Incoming) -> bool {
-        let is_free = !self.is_claimed(incoming.transfer);
+        let is_free = !self.is_claimed(incoming);
         if is_free {
             self.claimed = Some(Claimed { number: incoming.transfer, taken: 0 });
         }
         is_free
     }
 
-    fn is_claimed(&self, number: u64) -> bool {
-        self.claimed.is_some_and(|claimed| claimed.number == number)
+    /// Returns true if an operation or a stream has begun to take the transfer that [`try_peek`](Self::try_peek) showed.
+    #[must_use]
+    pub fn is_claimed(&self, incoming: &Incoming) -> bool {
+        self.claimed.is_some_and(|claimed| claimed.number == incoming.transfer)
+    }
+
+    /// Returns true if the message that [`try_peek`](Self::try_peek) showed is complete, and nothing of it was taken.
+    pub fn is_complete(&mut self, fabric: &mut F) -> bool {
+        self.endpoint.is_complete(fabric)
     }
 
     /// Returns true if this operation takes its message: it belongs to this connection, and is no stale clone.

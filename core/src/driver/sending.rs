@@ -7,7 +7,7 @@ use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::SendMemory;
 use crate::send::TransferId;
-use crate::slices::{Cursor, bytes_of};
+use crate::slices::{Cursor, Gather, bytes_of};
 
 /// Memory of an operation that sends.
 pub(super) type LentToSend = Lent<SendMemory, TransferId, Result<(), SendFailed>>;
@@ -215,6 +215,13 @@ fn cancel<F: Fabric>(endpoint: &mut Endpoint<F>, fabric: &mut F, id: TransferId,
 }
 
 impl SendOperation {
+    /// Goes on after the first `bytes` bytes of the slices, which the receiver copies.
+    pub(super) fn skip(&mut self, bytes: usize, slices: &[&[u8]]) {
+        let mut gather = Gather::new(slices);
+        gather.skip(bytes);
+        (self.sent, self.cursor) = (bytes, gather.cursor(slices.len()));
+    }
+
     pub(super) const fn count_sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }

@@ -7,7 +7,7 @@
 use super::lent::Lent;
 use super::receiving::Begun;
 use super::{Drive, Driver, Received, RecvFailed, RecvOperation, SendFailed, SendOperation};
-use crate::endpoint::Remote;
+use crate::endpoint::{ExposedSend, Remote};
 use crate::error::RefusedSend;
 use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
@@ -81,7 +81,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Starts a message, with its memory if it has any. Returns `None` if it was sent, which a message in memory that the peer has mapped is at
-    /// once.
+    /// once unless it is split.
     pub(super) fn start_message(
         &mut self,
         fabric: &mut F,
@@ -96,8 +96,13 @@ impl<F: Fabric> Driver<F> {
             if bytes_of(slices) != send.bytes {
                 return Err(RefusedSend::WrongLength);
             }
-            if self.endpoint.send_exposed(fabric, tag, bytes, exposed, offset)?.is_some() {
-                return Ok(None);
+            match self.endpoint.send_exposed(fabric, tag, bytes, exposed, offset)? {
+                Some(ExposedSend::Whole) => return Ok(None),
+                Some(ExposedSend::Split { id, head }) => {
+                    send.skip(head, slices);
+                    return Ok(Some(id));
+                }
+                None => {}
             }
         }
         let (id, is_held) = self.endpoint.start_from(tag, bytes, lent.memory)?;

@@ -24,7 +24,12 @@ pub struct Counters {
     pub exposed_bytes_sent: u64,
     /// Payload bytes among those received that were copied so.
     pub exposed_bytes_received: u64,
-    /// Bytes of the peer's memory that are mapped now, for messages out of it. [`reset_counters`](crate::Endpoint::reset_counters) leaves
+    /// Payload bytes among those sent that this end wrote into memory that the receiver had offered: the tails of split messages. Their heads count
+    /// as copied out of exposed memory.
+    pub split_bytes_sent: u64,
+    /// Payload bytes among those received that the peer wrote so.
+    pub split_bytes_received: u64,
+    /// Bytes of the peer's memory that are mapped now, for messages out of it and into it. [`reset_counters`](crate::Endpoint::reset_counters) leaves
     /// them as they are.
     pub mapped_bytes: u64,
     /// Memories of the peer that were not mapped: no room in the budget; refused by the machine; not what the peer said.

@@ -219,9 +219,10 @@ impl<F: Fabric> Endpoint<F> {
                     Ok(())
                 }
                 Control::Close { last, reason } => self.receiver.handle_close(last, reason),
-                Control::Expose { .. } | Control::Mapped { .. } | Control::Withdrawn { .. } => {
-                    self.handle_exposing(control)
-                }
+                Control::Expose { .. }
+                | Control::Mapped { .. }
+                | Control::Withdrawn { .. }
+                | Control::Offer { .. } => self.handle_exposing(control),
                 control => self.handle_growth(control),
             }
         });

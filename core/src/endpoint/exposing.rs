@@ -8,6 +8,16 @@ use crate::fabric::Fabric;
 use crate::job::{Buffer, Exposed};
 use crate::send::TransferId;
 use crate::wire::control::Control;
+use crate::wire::grant::PeerAccess;
+
+/// A message that is sent out of memory that the peer has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExposedSend {
+    /// The peer copies all of it, and it was sent.
+    Whole,
+    /// The peer copies its first `head` bytes. This end writes the others, by [`Endpoint::push_at`].
+    Split { id: TransferId, head: usize },
+}
 
 impl<F: Fabric> Endpoint<F> {
     /// Begins to expose memory of the application, so that the peer maps it and copies messages straight out of it. Nothing waits for that:
@@ -17,10 +27,23 @@ impl<F: Fabric> Endpoint<F> {
     /// Returns `None` if [`EXPOSED_MAX`](crate::EXPOSED_MAX) places are taken, if the connection does not use the protocol register-cached
     /// on a fabric with direct store, or if it has ended or ends.
     pub fn expose(&mut self, fabric: &mut F, buffer: Buffer) -> Option<Exposed> {
+        self.expose_for(fabric, buffer, PeerAccess::Read)
+    }
+
+    /// Begins to expose memory of the application that the peer may write, so that it can be [offered](Self::offer) to transfers which this end
+    /// receives. Messages out of it go through the ring. The peer can write into it as long as it likes: only a peer that is trusted keeps to
+    /// what it was offered.
+    ///
+    /// Returns `None` as [`expose`](Self::expose) does. Places of both kinds of memory are the same eight.
+    pub fn expose_writable(&mut self, fabric: &mut F, buffer: Buffer) -> Option<Exposed> {
+        self.expose_for(fabric, buffer, PeerAccess::Write)
+    }
+
+    fn expose_for(&mut self, fabric: &mut F, buffer: Buffer, access: PeerAccess) -> Option<Exposed> {
         if !F::DIRECT || !self.exposing.is_agreed || self.has_stopped_exposing() {
             return None;
         }
-        let exposed = self.exposing.exposer.expose(buffer)?;
+        let exposed = self.exposing.exposer.expose(buffer, access)?;
         self.drive_exposing(fabric);
         Some(exposed)
     }
@@ -43,7 +66,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Withdraws memory: no later message names it, and the peer unmaps it once it has taken those that do. The place can be used again
-    /// after that. A stale handle has no effect.
+    /// after that. Memory that the peer may write is withdrawn once it [is not offered](Self::is_offered). A stale handle has no effect.
     pub fn withdraw_exposed(&mut self, fabric: &mut F, exposed: Exposed) {
         if self.exposing.exposer.withdraw(exposed) {
             self.drive_exposing(fabric);
@@ -57,8 +80,8 @@ impl<F: Fabric> Endpoint<F> {
         !self.exposing.is_active && !self.exposing.exposer.awaits_answer()
     }
 
-    /// Sends a message out of memory that the peer has mapped. Returns `None` if it has to go through the ring: by its length, by the
-    /// protocol, or because the memory is not mapped.
+    /// Sends a message out of memory that the peer has mapped, or begins to send it split. Returns `None` if it has to go through the ring: by
+    /// its length, by the protocol, or because the memory is not mapped.
     ///
     /// # Errors
     /// `NoCredit`, `Busy`, `Closed`.
@@ -69,7 +92,7 @@ impl<F: Fabric> Endpoint<F> {
         bytes: u64,
         exposed: Exposed,
         offset: u32,
-    ) -> Result<Option<TransferId>, RefusedSend> {
+    ) -> Result<Option<ExposedSend>, RefusedSend> {
         let may_name = F::DIRECT
             && self.config.protocol == Protocol::RegisterCached
             && bytes > u64::from(self.config.c0_bytes)
@@ -83,20 +106,23 @@ impl<F: Fabric> Endpoint<F> {
         if !self.sender.can_start() {
             return Err(RefusedSend::Busy);
         }
+        if let Some(split) = self.send_split(fabric, (tag, bytes), exposed, offset) {
+            return split.map(Some);
+        }
         if self.sender.is_full() && !self.refill(fabric) {
             self.counters.credit_waits += 1;
             self.wants_ack = true;
             record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
             return Err(RefusedSend::NoCredit);
         }
-        let id = self.sender.emit_exposed(fabric, &mut self.link, tag, bytes, (exposed.place, offset));
+        self.sender.emit_exposed(fabric, &mut self.link, tag, bytes, (exposed.place, offset));
         let [produced, _] = self.sender.blocks();
         self.exposing.exposer.note_named(exposed, self.sender.last(), produced);
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += bytes;
         self.counters.exposed_bytes_sent += bytes;
         fabric.ring_doorbell(&mut self.link);
-        Ok(Some(id))
+        Ok(Some(ExposedSend::Whole))
     }
 
     /// Takes finished jobs, begins those that are due, and sends the control messages that are due. Returns the count of work done.
@@ -127,7 +153,8 @@ impl<F: Fabric> Endpoint<F> {
             self.exposing.mapper.note_sent();
             sent += 1;
         }
-        if let Some(control) = self.exposing.exposer.due()
+        let written = self.receiver.offered().map(|offered| offered.exposed.place);
+        if let Some(control) = self.exposing.exposer.due(written)
             && self.post_control(fabric, control)
         {
             let [newest, _] = self.outbox.sequences();
@@ -149,12 +176,20 @@ impl<F: Fabric> Endpoint<F> {
         if self.has_stopped_exposing() {
             return Ok(());
         }
+        if let Control::Offer { transfer, place, offset } = control {
+            return self.handle_offer(transfer, place, offset);
+        }
+        if let Control::Withdrawn { place, .. } = control
+            && self.is_written(place)
+        {
+            return Err(ProtocolError::WithdrawnOffered);
+        }
         let (newest, read) = (self.receiver.last(), self.receiver.named_place());
         self.exposing.handle_control(control, newest, read, self.receiver.sources_mut())
     }
 
     /// Returns true once either end has closed, or the connection has failed: then memory is neither exposed nor mapped nor unmapped.
-    const fn has_stopped_exposing(&self) -> bool {
+    pub(super) const fn has_stopped_exposing(&self) -> bool {
         self.closed.is_some() || self.receiver.is_closing()
     }
 }

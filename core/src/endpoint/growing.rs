@@ -146,7 +146,8 @@ impl<F: Fabric> Endpoint<F> {
             | Control::Close { .. }
             | Control::Expose { .. }
             | Control::Mapped { .. }
-            | Control::Withdrawn { .. } => Ok(()),
+            | Control::Withdrawn { .. }
+            | Control::Offer { .. } => Ok(()),
         }
     }
 

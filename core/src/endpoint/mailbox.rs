@@ -9,7 +9,7 @@ use crate::memory::RETIRED_WR;
 use crate::receive::notifies;
 use crate::send::Sender;
 use crate::wire::arrival::Arrival;
-use crate::wire::control::{Control, KINDS, Kind};
+use crate::wire::control::{Control, GROUPS, Kind};
 use crate::wire::layout::control_page;
 use crate::wire::line::{LINE_BYTES, Line};
 use crate::wire::notification::{LowBits, Subject};
@@ -31,8 +31,8 @@ pub(crate) struct Outbox {
     /// Sequence of the newest one that the peer has consumed.
     acked: u64,
     slot: u32,
-    /// Sequences that are not acknowledged yet, by kind.
-    on_the_way: [heapless::Deque<u64, 8>; KINDS],
+    /// Sequences that are not acknowledged yet, by the group of their kind.
+    on_the_way: [heapless::Deque<u64, 8>; GROUPS],
 }
 
 impl Outbox {
@@ -41,14 +41,14 @@ impl Outbox {
             sequence: first,
             acked: before(first),
             slot: 0,
-            on_the_way: [const { heapless::Deque::new() }; KINDS],
+            on_the_way: [const { heapless::Deque::new() }; GROUPS],
         }
     }
 
     /// Returns true if another message of this kind may go out.
     pub(crate) fn has_room(&self, kind: Kind) -> bool {
         planted!(MailboxOverwritten => return true);
-        self.on_the_way.get(kind.index()).is_some_and(|q| q.len() < kind.outstanding_max() as usize)
+        self.on_the_way.get(kind.group()).is_some_and(|q| q.len() < kind.outstanding_max() as usize)
     }
 
     /// Returns the sequences of the newest message that was sent, and of the newest that the peer has consumed.
@@ -83,7 +83,7 @@ impl Outbox {
         if !F::DIRECT && sender.post_line(fabric, link, to, at, subject, wr).is_err() {
             return false;
         }
-        let kept = self.on_the_way.get_mut(kind.index()).is_some_and(|q| q.push_back(self.sequence).is_ok());
+        let kept = self.on_the_way.get_mut(kind.group()).is_some_and(|q| q.push_back(self.sequence).is_ok());
         debug_assert!(kept, "has_room said so");
         self.sequence = after(self.sequence);
         self.slot = next_slot(self.slot);

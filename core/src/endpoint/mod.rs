@@ -12,9 +12,11 @@ mod notifications;
 mod provisioning;
 mod receiving;
 mod sending;
+mod splitting;
 mod zero_copy;
 
 pub use counters::Counters;
+pub(crate) use exposing::ExposedSend;
 pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
@@ -148,7 +150,7 @@ pub struct Endpoint<F: Fabric> {
     /// Transfer of the CTS that is due, and the claim in it.
     pending_cts: Option<(u64, Option<DestinationClaim>)>,
     zero_copy: ZeroCopy,
-    exposing: Exposing<F::Region>,
+    exposing: Exposing<F::Region, F::Remote>,
     pending_close: Option<Reason>,
     has_sent_close: bool,
     events: heapless::Deque<Event, EVENTS_MAX>,
@@ -254,6 +256,7 @@ impl<F: Fabric> Endpoint<F> {
             chunks_received: self.receiver.chunks,
             check_misses: self.receiver.check_misses,
             exposed_bytes_received: self.receiver.exposed_bytes,
+            split_bytes_received: self.receiver.split_bytes,
             mapped_bytes: self.receiver.sources().bytes(),
             maps_refused: self.exposing.mapper.refusals,
             ..self.counters
@@ -270,6 +273,7 @@ impl<F: Fabric> Endpoint<F> {
         self.receiver.chunks = 0;
         self.receiver.check_misses = 0;
         self.receiver.exposed_bytes = 0;
+        self.receiver.split_bytes = 0;
         self.exposing.mapper.refusals = [0; 3];
     }
 

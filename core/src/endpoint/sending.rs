@@ -187,6 +187,11 @@ impl<F: Fabric> Endpoint<F> {
         slices: &[&[u8]],
         cursor: &mut Cursor,
     ) -> Result<usize, RefusedSend> {
+        if F::DIRECT
+            && let Some(rest) = self.sender.split_rest(id)
+        {
+            return self.push_split(fabric, id, slices, cursor, rest);
+        }
         let left = self.sender.remaining(id).ok().flatten().unwrap_or(u64::MAX);
         let bytes_max = usize::try_from(left).unwrap_or(usize::MAX).min(CALL_BYTES as usize);
         let mut gather = Gather::window(slices, *cursor, bytes_max);

@@ -11,6 +11,11 @@
 //!
 //! Memory that is withdrawn before the peer has answered goes on to the answer: what was handed over must be asked for, and what was
 //! asked for is answered. Then it goes on to LEAVING, or to FREE after a refusal.
+//!
+//! The same half exposes memory that the peer may write, as the receiver of messages: it offers such memory to transfers, and WITHDRAWN waits until no
+//! transfer may be written into it. wire.md 4.10.
+
+use core::hash::{Hash, Hasher};
 
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
@@ -18,7 +23,7 @@ use crate::job::{Buffer, Exposed, Job, JobKind, JobOutcome, JobResult, Ticket};
 use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
-use crate::wire::grant::MapCause;
+use crate::wire::grant::{MapCause, PeerAccess};
 use crate::wire::sequence::is_before;
 
 use super::{EXPOSED_MAX, ExposedState};
@@ -46,17 +51,34 @@ struct Named {
     produced: u64,
 }
 
-#[derive(Clone, Copy, Debug, Hash)]
-struct Place {
+#[derive(Clone, Copy, Debug)]
+struct Place<R> {
     generation: u32,
     state: State,
+    access: PeerAccess,
+    /// The memory itself, if the peer may write it, from the end of the job on.
+    memory: Option<R>,
     /// The application has withdrawn it.
     is_withdrawn: bool,
     named: Option<Named>,
 }
 
-impl Place {
-    const FREE: Self = Self { generation: 0, state: State::Free, is_withdrawn: false, named: None };
+impl<R> Hash for Place<R> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { generation, state, access, memory: _, is_withdrawn, named } = self;
+        (generation, state, access, is_withdrawn, named).hash(hasher);
+    }
+}
+
+impl<R> Place<R> {
+    const FREE: Self = Self {
+        generation: 0,
+        state: State::Free,
+        access: PeerAccess::Read,
+        memory: None,
+        is_withdrawn: false,
+        named: None,
+    };
 
     fn free(&mut self) {
         *self = Self { generation: self.generation.wrapping_add(1), ..Self::FREE };
@@ -79,27 +101,34 @@ impl Place {
 }
 
 /// The sender's half.
-#[derive(Clone, Debug, Hash)]
-pub(crate) struct Exposer {
-    places: [Place; EXPOSED_MAX],
+#[derive(Clone, Debug)]
+pub(crate) struct Exposer<R> {
+    places: [Place<R>; EXPOSED_MAX],
     /// Generation of the ticket.
     ticket: u32,
 }
 
-impl Exposer {
+impl<R> Hash for Exposer<R> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { places, ticket } = self;
+        (places, ticket).hash(hasher);
+    }
+}
+
+impl<R: Copy> Exposer<R> {
     pub(super) const fn new() -> Self {
-        Self { places: [Place::FREE; EXPOSED_MAX], ticket: 0 }
+        Self { places: [const { Place::FREE }; EXPOSED_MAX], ticket: 0 }
     }
 
     /// Takes a place for memory. Returns `None` if none is free.
-    pub(crate) fn expose(&mut self, buffer: Buffer) -> Option<Exposed> {
+    pub(crate) fn expose(&mut self, buffer: Buffer, access: PeerAccess) -> Option<Exposed> {
         let (index, place) =
             self.places.iter_mut().enumerate().find(|(_, place)| place.state == State::Free)?;
-        place.state = State::Queued(buffer);
+        (place.state, place.access) = (State::Queued(buffer), access);
         Some(Exposed { place: u8::try_from(index).ok()?, generation: place.generation })
     }
 
-    fn get(&self, exposed: Exposed) -> Option<&Place> {
+    fn get(&self, exposed: Exposed) -> Option<&Place<R>> {
         let place = self.places.get(usize::from(exposed.place))?;
         planted!(StaleExposed => return Some(place));
         (place.generation == exposed.generation && place.state != State::Free).then_some(place)
@@ -127,6 +156,7 @@ impl Exposer {
     /// Returns true if a message of `bytes` bytes from `offset` on may name this memory.
     pub(crate) fn may_name(&self, exposed: Exposed, offset: u32, bytes: u64) -> bool {
         self.get(exposed).is_some_and(|place| match place.state {
+            _ if place.access == PeerAccess::Write => false,
             State::Ready { bytes: all } => {
                 !place.is_withdrawn && u64::from(offset).saturating_add(bytes) <= u64::from(all)
             }
@@ -136,6 +166,15 @@ impl Exposer {
             }
             _ => false,
         })
+    }
+
+    /// Returns memory that the peer has mapped for writing, and its bytes.
+    pub(crate) fn writable(&self, exposed: Exposed) -> Option<(R, u32)> {
+        let place = self.get(exposed).filter(|place| place.access == PeerAccess::Write)?;
+        match place.state {
+            State::Ready { bytes } => Some((place.memory?, bytes)),
+            _ => None,
+        }
     }
 
     /// Notes that a chunk of this sequence names the memory. `produced` blocks are produced with it.
@@ -173,8 +212,8 @@ impl Exposer {
         let ticket = Ticket { index: TICKET, generation: self.ticket };
         for (index, place) in self.places.iter_mut().enumerate() {
             if let (State::Queued(buffer), Ok(number)) = (place.state, u8::try_from(index)) {
-                let time =
-                    job_time::begin(fabric, link, ticket, Job::Expose { place: number, buffer }).ok()?;
+                let job = Job::Expose { place: number, buffer, access: place.access };
+                let time = job_time::begin(fabric, link, ticket, job).ok()?;
                 place.state = State::Exposing;
                 return Some(time);
             }
@@ -190,18 +229,19 @@ impl Exposer {
     }
 
     /// Handles the end of the job, and returns its kind. A stale ticket is ignored.
-    pub(super) fn handle_finished<A, B>(
-        &mut self,
-        ticket: Ticket,
-        result: JobResult<A, B>,
-    ) -> Option<JobKind> {
+    pub(super) fn handle_finished<A>(&mut self, ticket: Ticket, result: JobResult<R, A>) -> Option<JobKind> {
         if ticket.generation != self.ticket {
             return None;
         }
         let place = self.places.iter_mut().find(|place| place.state == State::Exposing)?;
         self.ticket = self.ticket.wrapping_add(1);
         match result {
-            Ok(JobOutcome::Exposed { bytes }) => place.state = State::Due { bytes },
+            Ok(JobOutcome::Exposed { bytes, memory })
+                if place.access == PeerAccess::Read || memory.is_some() =>
+            {
+                place.state = State::Due { bytes };
+                place.memory = memory.filter(|_| place.access == PeerAccess::Write);
+            }
             _ => place.refuse(),
         }
         Some(JobKind::Expose)
@@ -219,12 +259,14 @@ impl Exposer {
         Ok(())
     }
 
-    /// Returns the control message that is due: the first of these.
-    pub(crate) fn due(&self) -> Option<Control> {
+    /// Returns the control message that is due: the first of these. A place that a transfer may be `written` into is not left.
+    pub(crate) fn due(&self, mut written: Option<u8>) -> Option<Control> {
+        planted!(WithdrawnWhileOffered => written = None);
         self.places.iter().enumerate().find_map(|(index, place)| {
             let number = u8::try_from(index).ok()?;
             match place.state {
-                State::Due { bytes } => Some(Control::Expose { place: number, bytes }),
+                State::Due { bytes } => Some(Control::Expose { place: number, bytes, access: place.access }),
+                State::Leaving if written == Some(number) => None,
                 State::Leaving => {
                     let last = place.named.map_or(0, |named| named.sequence);
                     Some(Control::Withdrawn { place: number, last })

@@ -9,14 +9,14 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{EXPOSED_MAX, Sources};
+use super::{EXPOSED_MAX, Mapped, Sources};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::job::{Job, JobFailed, JobKind, JobOutcome, JobResult, Ticket};
 use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
-use crate::wire::grant::MapCause;
+use crate::wire::grant::{MapCause, PeerAccess};
 use crate::wire::sequence::after;
 
 /// Ticket of the job that maps or unmaps memory.
@@ -25,17 +25,17 @@ pub(super) const TICKET: u8 = JOBS_MAX + 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     Steady,
-    Asked { place: u8, bytes: u32 },
-    Mapping { place: u8, bytes: u32 },
+    Asked { place: u8, bytes: u32, access: PeerAccess },
+    Mapping { place: u8, bytes: u32, access: PeerAccess },
     Due { place: u8, cause: Option<MapCause> },
 }
 
 /// The receiver's half.
 #[derive(Clone, Debug)]
-pub(crate) struct Mapper<R> {
+pub(crate) struct Mapper<R, A> {
     step: Step,
     /// Memories to be unmapped. No more than there are places: nothing is mapped until they are.
-    withdrawn: heapless::Deque<R, EXPOSED_MAX>,
+    withdrawn: heapless::Deque<Mapped<R, A>, EXPOSED_MAX>,
     is_unmapping: bool,
     /// Generation of the ticket.
     ticket: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Mapper<R> {
     pub(crate) refusals: [u64; 3],
 }
 
-impl<R: Copy> Mapper<R> {
+impl<R: Copy, A: Copy> Mapper<R, A> {
     pub(super) const fn new() -> Self {
         Self {
             step: Step::Steady,
@@ -59,18 +59,19 @@ impl<R: Copy> Mapper<R> {
         &mut self,
         place: u8,
         bytes: u32,
-        sources: &Sources<R>,
+        access: PeerAccess,
+        sources: &Sources<R, A>,
     ) -> Result<(), ProtocolError> {
         if self.step != Step::Steady || bytes == 0 || !sources.is_free(place) {
             return Err(ProtocolError::ExposeWrong);
         }
-        self.step = Step::Asked { place, bytes };
+        self.step = Step::Asked { place, bytes, access };
         Ok(())
     }
 
     /// Moves memories that were withdrawn, and of which all is consumed, to those that are to be unmapped. `newest` is the sequence of the
     /// newest chunk that was consumed.
-    pub(crate) fn collect(&mut self, newest: u64, sources: &mut Sources<R>) {
+    pub(crate) fn collect(&mut self, newest: u64, sources: &mut Sources<R, A>) {
         while !self.withdrawn.is_full()
             && let Some(memory) = sources.take_over(after(newest))
         {
@@ -80,7 +81,7 @@ impl<R: Copy> Mapper<R> {
     }
 
     /// Begins the job that is due, and returns its time.
-    pub(super) fn begin_job<F: Fabric<Region = R>>(
+    pub(super) fn begin_job<F: Fabric<Region = R, Remote = A>>(
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
@@ -90,22 +91,26 @@ impl<R: Copy> Mapper<R> {
         }
         let ticket = Ticket { index: TICKET, generation: self.ticket };
         if let Some(memory) = self.withdrawn.front() {
-            let time = job_time::begin(fabric, link, ticket, Job::Unmap(*memory)).ok();
+            let job = match *memory {
+                Mapped::Source(memory) => Job::Unmap(memory),
+                Mapped::Destination(memory) => Job::UnmapWritable(memory),
+            };
+            let time = job_time::begin(fabric, link, ticket, job).ok();
             self.is_unmapping = time.is_some();
             return time;
         }
-        let Step::Asked { place, bytes } = self.step else { return None };
-        let time = job_time::begin(fabric, link, ticket, Job::Map { place, bytes }).ok()?;
-        self.step = Step::Mapping { place, bytes };
+        let Step::Asked { place, bytes, access } = self.step else { return None };
+        let time = job_time::begin(fabric, link, ticket, Job::Map { place, bytes, access }).ok()?;
+        self.step = Step::Mapping { place, bytes, access };
         Some(time)
     }
 
     /// Handles the end of the job, and returns its kind. A stale ticket is ignored.
-    pub(super) fn handle_finished<A>(
+    pub(super) fn handle_finished(
         &mut self,
         ticket: Ticket,
         result: JobResult<R, A>,
-        sources: &mut Sources<R>,
+        sources: &mut Sources<R, A>,
     ) -> Option<JobKind> {
         if ticket.generation != self.ticket || !self.awaits_job() {
             return None;
@@ -116,10 +121,14 @@ impl<R: Copy> Mapper<R> {
             self.withdrawn.pop_front();
             return Some(JobKind::Unmap);
         }
-        let Step::Mapping { place, bytes } = self.step else { return None };
+        let Step::Mapping { place, bytes, access } = self.step else { return None };
         let cause = match result {
-            Ok(JobOutcome::Mapped(memory)) => {
-                sources.insert(place, memory, bytes);
+            Ok(JobOutcome::Mapped(memory)) if access == PeerAccess::Read => {
+                sources.insert(place, Mapped::Source(memory), bytes);
+                None
+            }
+            Ok(JobOutcome::MappedWritable(memory)) if access == PeerAccess::Write => {
+                sources.insert(place, Mapped::Destination(memory), bytes);
                 None
             }
             Err(JobFailed::OverBudget { .. }) => Some(MapCause::Budget),
@@ -168,7 +177,7 @@ impl<R: Copy> Mapper<R> {
     }
 }
 
-impl<R> Hash for Mapper<R> {
+impl<R, A> Hash for Mapper<R, A> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { step, withdrawn, is_unmapping, ticket, refusals: _ } = self;
         (step, withdrawn.len(), is_unmapping, ticket).hash(hasher);

@@ -4,6 +4,7 @@
 //! exposer   the sender's half: has the fabric hand memory over, asks the peer to map it, withdraws it
 //! mapper    the receiver's half: maps what the peer exposes, and unmaps what it has withdrawn
 //! sources   the memories of the peer that are mapped, by their places
+//! offer     memory of the peer that the next transfer may be written into
 //! ```
 //!
 //! A chunk names memory by its place. Nothing waits for a place: until it is mapped, and after a refusal, messages go through the ring.
@@ -13,10 +14,13 @@
 
 mod exposer;
 mod mapper;
+mod offer;
 mod sources;
 
 pub(crate) use exposer::Exposer;
 pub(crate) use mapper::Mapper;
+pub(crate) use offer::Offers;
+use sources::Mapped;
 pub(crate) use sources::Sources;
 
 use core::hash::{Hash, Hasher};
@@ -37,7 +41,8 @@ pub const EXPOSED_MAX: usize = 8;
 pub enum ExposedState {
     /// The peer has not answered. Messages out of the memory go through the ring.
     Pending,
-    /// The peer has mapped the memory. Messages out of it that are longer than C0 are copied by the peer.
+    /// The peer has mapped the memory. Messages out of it that are longer than C0 are copied by the peer. Memory that the peer may write can be
+    /// [offered](crate::Endpoint::offer).
     Ready,
     /// The fabric or the peer refused. Messages go through the ring. The place is taken until the memory is
     /// [withdrawn](crate::Endpoint::withdraw_exposed).
@@ -48,25 +53,37 @@ pub enum ExposedState {
 
 /// Both halves at one end.
 #[derive(Clone, Debug)]
-pub(crate) struct Exposing<R> {
+pub(crate) struct Exposing<R, A> {
     /// Both ends agreed on the protocol register-cached, over direct store.
     pub(crate) is_agreed: bool,
     /// Anything may have to be done by [`Endpoint::progress`](crate::Endpoint::progress).
     pub(crate) is_active: bool,
-    pub(crate) exposer: Exposer,
-    pub(crate) mapper: Mapper<R>,
+    pub(crate) exposer: Exposer<R>,
+    pub(crate) mapper: Mapper<R, A>,
+    pub(crate) offers: Offers,
     /// Times of the two jobs.
     times: [JobTime; 2],
 }
 
-impl<R: Copy> Exposing<R> {
+impl<R: Copy, A: Copy> Exposing<R, A> {
     pub(crate) const fn new(is_agreed: bool) -> Self {
         let times = [JobTime::new(Nanos(0)); 2];
-        Self { is_agreed, is_active: false, exposer: Exposer::new(), mapper: Mapper::new(), times }
+        Self {
+            is_agreed,
+            is_active: false,
+            exposer: Exposer::new(),
+            mapper: Mapper::new(),
+            offers: Offers::new(),
+            times,
+        }
     }
 
     /// Begins the jobs that are due. Returns their number.
-    pub(crate) fn begin_jobs<F: Fabric<Region = R>>(&mut self, fabric: &mut F, link: &mut F::Link) -> usize {
+    pub(crate) fn begin_jobs<F: Fabric<Region = R, Remote = A>>(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+    ) -> usize {
         let begun = [self.exposer.begin_job(fabric, link), self.mapper.begin_job(fabric, link)];
         for (time, begun) in self.times.iter_mut().zip(begun) {
             *time = begun.unwrap_or(*time);
@@ -82,11 +99,11 @@ impl<R: Copy> Exposing<R> {
     }
 
     /// Handles the end of a job, and returns its kind and its time. A stale ticket is ignored.
-    pub(crate) fn handle_finished<A>(
+    pub(crate) fn handle_finished(
         &mut self,
         ticket: Ticket,
         result: JobResult<R, A>,
-        sources: &mut Sources<R>,
+        sources: &mut Sources<R, A>,
     ) -> Option<(JobKind, JobTime)> {
         let [of_exposer, of_mapper] = self.times;
         match ticket.index {
@@ -105,13 +122,13 @@ impl<R: Copy> Exposing<R> {
         control: Control,
         newest: u64,
         read: Option<u8>,
-        sources: &mut Sources<R>,
+        sources: &mut Sources<R, A>,
     ) -> Result<(), ProtocolError> {
         self.is_active = true;
         match control {
-            Control::Expose { place, bytes } => {
+            Control::Expose { place, bytes, access } => {
                 self.mapper.collect(newest, sources);
-                self.mapper.handle_expose(place, bytes, sources)
+                self.mapper.handle_expose(place, bytes, access, sources)
             }
             Control::Mapped { place, cause } => self.exposer.handle_answer(place, cause),
             Control::Withdrawn { place, last } => {
@@ -123,7 +140,7 @@ impl<R: Copy> Exposing<R> {
     }
 
     /// Notes whether a later round may have to do anything.
-    pub(crate) fn judge_activity(&mut self, sources: &Sources<R>) {
+    pub(crate) fn judge_activity(&mut self, sources: &Sources<R, A>) {
         self.is_active = self.exposer.is_busy()
             || self.exposer.awaits_ack()
             || self.mapper.is_busy()
@@ -136,9 +153,9 @@ impl<R: Copy> Exposing<R> {
     }
 }
 
-impl<R> Hash for Exposing<R> {
+impl<R, A> Hash for Exposing<R, A> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let Self { is_agreed: _, is_active, exposer, mapper, times: _ } = self;
-        (is_active, exposer, mapper).hash(hasher);
+        let Self { is_agreed: _, is_active, exposer, mapper, offers, times: _ } = self;
+        (is_active, exposer, mapper, offers).hash(hasher);
     }
 }

@@ -18,7 +18,10 @@ impl<F: Fabric> Receiver<F> {
         match self.head {
             Head::Nothing | Head::Cancel(_) => Ok(false),
             Head::Inline { offset, .. } => Ok(offset == 0),
-            Head::Exposed(named) => Ok(self.open.is_some_and(|open| named.is_whole(open.length))),
+            Head::Exposed(named) => {
+                let is_untaken = self.open.is_some_and(|open| named.is_whole(open.seen));
+                Ok(is_untaken && (!self.awaits_tail() || self.is_tail_here(fabric, link, arrival)?))
+            }
             Head::Chunk(mut chunk) => {
                 // A transfer that waits for CTS has not been sent at once.
                 let is_all = self.open.is_some_and(|open| {
@@ -57,6 +60,13 @@ impl<F: Fabric> Receiver<F> {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Returns true if the last chunk of the split message at the head is here.
+    fn is_tail_here(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> Result<bool, ProtocolError> {
+        let mut ahead = Self { ..*self };
+        ahead.finish_exposed();
+        Ok(ahead.poll(fabric, link, arrival)? && matches!(ahead.head, Head::Exposed(_)))
     }
 
     /// Makes the chunk behind this one the next.

@@ -13,9 +13,9 @@ impl<F: Fabric> Receiver<F> {
         let arrival = Arrival::CheckedFlag;
         let Landing { memory, layout } = self.landing;
         match Header::parse(line) {
-            Ok(Header::Inline { .. } | Header::Cancel { .. } | Header::Exposed { .. }) => {
-                arrival.line_flag(fabric, line, self.sequence) == line.flag()
-            }
+            Ok(
+                Header::Inline { .. } | Header::Cancel { .. } | Header::Exposed { .. } | Header::Split { .. },
+            ) => arrival.line_flag(fabric, line, self.sequence) == line.flag(),
             Ok(Header::Chunk { bytes, left, .. }) if self.shape(bytes, left).is_ok() => {
                 let piece = layout.piece(self.at, layout.blocks_for(bytes), bytes, left, 0);
                 let seed = arrival.seed(fabric, self.sequence, piece.bytes);

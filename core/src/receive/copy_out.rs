@@ -121,7 +121,7 @@ impl<F: Fabric> Receiver<F> {
                     planted!(BlockAckedTwice => self.consumed = self.consumed.wrapping_add(1));
                 }
                 Head::Cancel(_) => self.finish_cancel(),
-                Head::Exposed(_) => self.finish_exposed(),
+                Head::Exposed(_) => _ = self.finish_exposed(),
                 Head::Chunk(mut chunk) => {
                     let j = chunk.j;
                     if !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
@@ -265,6 +265,7 @@ impl<F: Fabric> Receiver<F> {
     fn finish_cancel(&mut self) {
         self.head = Head::Nothing;
         self.open = None;
+        self.end_split();
         self.sequence = after(self.sequence);
         self.chunks += 1;
         self.consume_block();

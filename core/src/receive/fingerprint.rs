@@ -27,10 +27,13 @@ impl<F: Fabric> Hash for Receiver<F> {
             chunks: _,
             inlines: _,
             exposed_bytes: _,
+            split_bytes: _,
             sources,
+            offered,
         } = self;
+        let offered = offered.map(|it| (it.exposed, it.transfer, it.offset, it.bytes, it.is_written));
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
-        sources.hash(hasher);
+        (sources, offered).hash(hasher);
         (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
     }
 }

@@ -20,11 +20,13 @@ mod epoch;
 mod exposed;
 mod fingerprint;
 mod notified;
+mod offered;
 mod outcome;
 mod remote;
 mod single_chunk;
 
 pub(crate) use notified::notifies;
+pub(crate) use offered::Offered;
 pub use outcome::{End, Pulled, Readable, Run, TryRecv};
 pub(crate) use remote::Way;
 
@@ -39,6 +41,7 @@ use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
 use crate::wire::sequence::{before, is_before};
 use exposed::Named;
+use offered::SplitChunk;
 use outcome::Chunk;
 use remote::EndNotifications;
 
@@ -95,7 +98,11 @@ pub(crate) struct Receiver<F: Fabric> {
     pub(crate) inlines: u64,
     /// Payload bytes that were taken out of memory of the peer.
     pub(crate) exposed_bytes: u64,
-    sources: Sources<F::Region>,
+    /// Payload bytes that were taken out of memory that the peer has written.
+    pub(crate) split_bytes: u64,
+    sources: Sources<F::Region, F::Remote>,
+    /// Memory that was offered to the peer.
+    offered: Option<Offered<F::Region>>,
 }
 
 impl<F: Fabric> Receiver<F> {
@@ -121,7 +128,9 @@ impl<F: Fabric> Receiver<F> {
             chunks: 0,
             inlines: 0,
             exposed_bytes: 0,
+            split_bytes: 0,
             sources: Sources::new(),
+            offered: None,
         }
     }
 
@@ -375,9 +384,13 @@ impl<F: Fabric> Receiver<F> {
                     if bytes == 0 && !fin {
                         return Err(ProtocolError::ChunkEmpty);
                     }
+                    let (before, way) = (open.seen, open.way);
                     let seen = open.see(bytes, remote)?;
                     check_length(open.length, seen, fin)?;
                     open.seen = seen;
+                    if way == Way::Split {
+                        return self.accept_tail(before, seen);
+                    }
                     if remote {
                         self.note_remote_bytes(seen);
                     }
@@ -398,6 +411,9 @@ impl<F: Fabric> Receiver<F> {
             }
             Header::Exposed { transfer, tag, bytes, place, offset } => {
                 self.accept_exposed(transfer, tag, bytes, [place, offset])?;
+            }
+            Header::Split { transfer, tag, bytes, head, place, offset } => {
+                self.accept_split(SplitChunk { transfer, tag, bytes, head, source: [place, offset] })?;
             }
             Header::Cancel { transfer, reason } => {
                 self.check_is_open(transfer)?;

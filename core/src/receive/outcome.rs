@@ -1,6 +1,7 @@
 //! Results of receiving calls.
 
 use crate::error::Reason;
+use crate::job::Exposed;
 use crate::wire::header::INLINE_PAYLOAD_AT;
 use crate::wire::layout::{Layout, Piece};
 
@@ -57,7 +58,7 @@ pub enum TryRecv {
 pub enum Readable<M> {
     /// Nothing has arrived.
     Nothing,
-    /// Payload in blocks, or in memory of the peer.
+    /// Payload in blocks, in memory of the peer, or in memory that was offered to the peer.
     Run(Run<M>),
     /// The transfer has ended.
     Ended(End),
@@ -82,15 +83,27 @@ pub(super) enum Place {
     Line { at: u32, offset: u32 },
     /// In memory of the peer, from `at` on.
     Exposed { at: u32 },
+    /// In memory of this end that was offered to the peer, from `at` on.
+    Offered { exposed: Exposed, at: u32 },
 }
 
 impl<M> Run<M> {
+    /// Returns the memory that this end has [offered](crate::Endpoint::offer) and its peer has written, with the offset of the first byte of this
+    /// run in it; `None` for a run in other memory.
+    #[must_use]
+    pub const fn offered(&self) -> Option<(Exposed, u32)> {
+        match self.place {
+            Place::Offered { exposed, at } => Some((exposed, at)),
+            Place::Blocks { .. } | Place::Line { .. } | Place::Exposed { .. } => None,
+        }
+    }
+
     /// Returns the spans as (offset, bytes), in order.
     pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
         let (place, mut rest) = (self.place, self.bytes);
         let blocks = match place {
             Place::Blocks { chunk, .. } => chunk.j..chunk.blocks,
-            Place::Line { .. } | Place::Exposed { .. } => 0..1,
+            Place::Line { .. } | Place::Exposed { .. } | Place::Offered { .. } => 0..1,
         };
         // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
         blocks.filter_map(move |j| {
@@ -101,7 +114,7 @@ impl<M> Run<M> {
                     (piece.at + skip, piece.bytes - skip)
                 }
                 Place::Line { at, offset } => (at + INLINE_PAYLOAD_AT + offset, rest),
-                Place::Exposed { at } => (at, rest),
+                Place::Exposed { at } | Place::Offered { at, .. } => (at, rest),
             };
             let bytes = there.min(rest);
             rest -= bytes;

@@ -24,6 +24,8 @@ pub(crate) enum Way {
     Withheld,
     /// The sender could write it remotely, and sends it in blocks.
     Declined,
+    /// The head is in memory of the sender, and the tail in memory that was offered to it.
+    Split,
 }
 
 /// Notifications of last chunks, in flag and checked-flag mode.
@@ -77,7 +79,7 @@ impl<F: Fabric> Receiver<F> {
     /// Makes the head wait for its notification, if it is the end of a transfer whose RTS had REMOTE.
     pub(super) fn await_end(&mut self, arrival: Arrival) {
         let is_end = match self.head {
-            Head::Cancel(_) => self.open.is_some_and(|open| open.way != Way::Blocks),
+            Head::Cancel(_) => self.open.is_some_and(|open| !matches!(open.way, Way::Blocks | Way::Split)),
             Head::Chunk(_) => self.ends.bytes > 0,
             Head::Nothing | Head::Inline { .. } | Head::Exposed(_) => false,
         };
@@ -131,6 +133,8 @@ impl Open {
     pub(super) fn see(&mut self, bytes: u32, remote: bool) -> Result<u64, ProtocolError> {
         match (remote, self.way, self.length) {
             (true, Way::Granted, Length::Exact(length)) if self.seen == 0 => return Ok(length),
+            (true, Way::Split, Length::Exact(length)) => return Ok(length),
+            (false, Way::Split, _) => return Err(ProtocolError::SplitWrong),
             (true, ..) => return Err(ProtocolError::RemoteEndUngranted),
             (false, Way::Asked, _) => self.way = Way::Declined,
             (false, Way::Granted, _) => self.way = Way::Withheld,

@@ -35,7 +35,8 @@ impl<F: Fabric> Sender<F> {
             want_cts: open.want_cts,
         }));
         let transfer = open.id.number;
-        let (id, remote) = (open.id, !F::DIRECT && open.remote.is_some());
+        let is_split = F::DIRECT && open.split.is_some();
+        let (id, remote) = (open.id, is_split || !F::DIRECT && open.remote.is_some());
         let whole = open.protocol.copies_whole_chunks();
         let header = Header::Chunk { transfer, bytes, fin, left, whole, remote, rts };
         if is_first {
@@ -64,10 +65,10 @@ impl<F: Fabric> Sender<F> {
         }
         let from = self.produced;
         self.produce(blocks);
-        if remote && fin {
-            self.note_remote_end(id, sequence);
-        }
         if !F::DIRECT {
+            if remote && fin {
+                self.note_remote_end(id, sequence);
+            }
             let kept = self.in_flight.push_back(InFlight { sequence, from });
             debug_assert!(kept.is_ok(), "free() is 0 while it is full");
             let at = if bytes == 0 {

@@ -28,6 +28,7 @@ mod remote;
 mod reservation;
 mod schedule;
 mod single_chunk;
+mod split;
 
 pub(crate) use notification_credits::NotificationCredits;
 pub(crate) use permit::{Above, Permit};
@@ -35,6 +36,7 @@ pub(crate) use remote::{REMOTE_ENDS_MAX, RemoteEnd, RemoteNext};
 pub use reservation::Reservation;
 pub use schedule::Schedule;
 pub(crate) use schedule::{LastChunk, NextChunk};
+pub(crate) use split::{SplitOut, SplitRest, head_of};
 
 use crate::config::{Config, Origin, Protocol};
 use crate::error::{ProtocolError, Reason, RefusedSend};
@@ -93,6 +95,8 @@ struct Open {
     remote: Option<RemoteOut>,
     /// The RTS had REMOTE.
     was_remote: bool,
+    /// The head is in memory that the receiver has mapped, and the tail goes into memory of the receiver.
+    split: Option<SplitOut>,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
     permit: Permit,
@@ -312,6 +316,7 @@ impl<F: Fabric> Sender<F> {
             rejected: None,
             remote: None,
             was_remote: false,
+            split: None,
             reserved: 0,
             permit: Permit::new(config.protocol),
         });
@@ -414,7 +419,7 @@ impl<F: Fabric> Sender<F> {
     }
 
     /// Returns true if this transfer has begun. It may have ended.
-    const fn has_begun(&self, transfer: u64) -> bool {
+    pub(crate) const fn has_begun(&self, transfer: u64) -> bool {
         let nth = transfer.wrapping_sub(self.before_first);
         nth != 0 && nth <= self.transfers.wrapping_sub(self.before_first)
     }

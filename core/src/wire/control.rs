@@ -1,7 +1,7 @@
 //! Control messages about transfers and the connection, apart from the data. wire.md 5.
 
 use crate::error::{ProtocolError, Reason};
-use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, MapCause, RemoteClaim};
+use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, MapCause, PeerAccess, RemoteClaim};
 use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::line::Line;
 
@@ -25,11 +25,13 @@ pub(crate) enum Control {
     /// Sender to owner: nothing more is written to this epoch (wire.md 5.5).
     Retired { epoch: u32, last: u64 },
     /// Sender to receiver: map the memory that was handed over for this place (wire.md 5.6).
-    Expose { place: u8, bytes: u32 },
+    Expose { place: u8, bytes: u32, access: PeerAccess },
     /// Receiver to sender: the memory at this place is mapped, or is not, with the cause (wire.md 5.6).
     Mapped { place: u8, cause: Option<MapCause> },
     /// Sender to receiver: no chunk after this one names the place (wire.md 5.6).
     Withdrawn { place: u8, last: u64 },
+    /// Receiver to sender: write a part of this transfer into the memory at this place, from the offset on (wire.md 5.7).
+    Offer { transfer: u64, place: u8, offset: u32 },
 }
 
 /// Kind of a control message, by the number in word 0.
@@ -58,20 +60,28 @@ pub enum Kind {
     Mapped = 10,
     /// Sender to receiver: unmap memory.
     Withdrawn = 11,
+    /// Receiver to sender: write a part of a transfer into memory.
+    Offer = 12,
 }
 
-/// Most CTS that may be unacknowledged: one more than those after which their consumer acknowledges, so that the next goes out while the
+/// Most CTS and OFFERs together that may be unacknowledged: one more than those after which their consumer acknowledges, so that the next goes out while the
 /// acknowledgement comes. There are no more unless transfers are cancelled early, since a transfer that waits for CTS ends after it came.
 const CTS_MAX: u32 = 5;
 
 /// Number of kinds.
-pub(crate) const KINDS: usize = 11;
+const KINDS: usize = 12;
+
+/// Number of groups of kinds. The messages of a group may be unacknowledged together up to a limit. CTS and OFFER are one group, and every other kind
+/// is a group of its own.
+pub(crate) const GROUPS: usize = KINDS - 1;
 
 const _: () = {
     let mut sum = 0;
     let mut index = 0;
     while index < KINDS {
-        sum += Kind::ALL[index].outstanding_max();
+        if !matches!(Kind::ALL[index], Kind::Offer) {
+            sum += Kind::ALL[index].outstanding_max();
+        }
         index += 1;
     }
     assert!(sum <= crate::wire::layout::control_page::MAILBOX_SLOTS, "no line is overwritten unread");
@@ -90,17 +100,22 @@ impl Kind {
         Self::Expose,
         Self::Mapped,
         Self::Withdrawn,
+        Self::Offer,
     ];
 
-    pub(crate) const fn index(self) -> usize {
-        self as usize - 1
+    /// Returns the group of this kind.
+    pub(crate) const fn group(self) -> usize {
+        match self {
+            Self::Offer => Self::Cts as usize - 1,
+            other => other as usize - 1,
+        }
     }
 
-    /// Most messages of this kind that may be unacknowledged. A CTS answers each long transfer; the others are rare. RETIRED may end an
-    /// epoch while the one that gave another back is not acknowledged.
+    /// Most messages of this kind's group that may be unacknowledged. A CTS answers each long transfer, and an OFFER precedes it; the others are
+    /// rare. RETIRED may end an epoch while the one that gave another back is not acknowledged.
     pub(crate) const fn outstanding_max(self) -> u32 {
         match self {
-            Self::Cts => CTS_MAX,
+            Self::Cts | Self::Offer => CTS_MAX,
             Self::Reject
             | Self::Close
             | Self::Grow
@@ -129,6 +144,7 @@ impl Control {
             Self::Expose { .. } => Kind::Expose,
             Self::Mapped { .. } => Kind::Mapped,
             Self::Withdrawn { .. } => Kind::Withdrawn,
+            Self::Offer { .. } => Kind::Offer,
         }
     }
 
@@ -153,10 +169,11 @@ impl Control {
             }
             Self::Shrink { epoch, base } => [epoch as u64, base as u64, 0, 0, 0],
             Self::Retired { epoch, last } => [epoch as u64, last, 0, 0, 0],
-            Self::Expose { place, bytes } => [place as u64, bytes as u64, 0, 0, 0],
+            Self::Expose { place, bytes, access } => [place as u64, bytes as u64, access as u64, 0, 0],
             Self::Mapped { place, cause: None } => [place as u64, 0, 0, 0, 0],
             Self::Mapped { place, cause: Some(cause) } => [place as u64, 0, cause as u64, 0, 0],
             Self::Withdrawn { place, last } => [place as u64, last, 0, 0, 0],
+            Self::Offer { transfer, place, offset } => [transfer, place as u64, offset as u64, 0, 0],
         };
         let [one, two, three, four, five] = words;
         Line([self.kind() as u64, one, two, three, four, five, 0, 0])
@@ -192,9 +209,10 @@ impl Control {
             },
             7 => Self::Shrink { epoch: low(one), base: low(two) },
             8 => Self::Retired { epoch: low(one), last: two },
-            9 => Self::Expose { place: lowest(one), bytes: low(two) },
+            9 => Self::Expose { place: lowest(one), bytes: low(two), access: access_of_word(three)? },
             10 => Self::Mapped { place: lowest(one), cause: MapCause::of_word(three)? },
             11 => Self::Withdrawn { place: lowest(one), last: two },
+            12 => Self::Offer { transfer: one, place: lowest(two), offset: low(three) },
             _ => return Err(ProtocolError::UnknownControl),
         };
         // Words that this kind does not use must be zero: the same message written again gives the same words.
@@ -202,6 +220,15 @@ impl Control {
             return Err(ProtocolError::ReservedNotZero);
         }
         Ok(control)
+    }
+}
+
+/// Reads word 3 of EXPOSE (wire.md 5.6).
+const fn access_of_word(word: u64) -> Result<PeerAccess, ProtocolError> {
+    match word {
+        0 => Ok(PeerAccess::Read),
+        1 => Ok(PeerAccess::Write),
+        _ => Err(ProtocolError::ReservedNotZero),
     }
 }
 
@@ -225,7 +252,7 @@ mod tests {
     const LAYOUT: Layout = Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart };
     const CLAIM: RemoteClaim = RemoteClaim { address: u64::MAX, key: u32::MAX };
 
-    const ALL: [Control; 16] = [
+    const ALL: [Control; 18] = [
         Control::Cts { transfer: 9, claim: None },
         Control::Cts { transfer: 9, claim: Some(DestinationClaim { memory: CLAIM, bytes: 1 }) },
         Control::Reject { transfer: 9, reason: Reason(7) },
@@ -238,10 +265,12 @@ mod tests {
         Control::GrowRefused { request: 3, bytes_max: 0, cause: GrowCause::LargeEnough },
         Control::Shrink { epoch: 4, base: 5 },
         Control::Retired { epoch: 4, last: u64::MAX },
-        Control::Expose { place: 7, bytes: u32::MAX },
+        Control::Expose { place: 7, bytes: u32::MAX, access: PeerAccess::Read },
+        Control::Expose { place: 0, bytes: 1, access: PeerAccess::Write },
         Control::Mapped { place: 7, cause: None },
         Control::Mapped { place: 0, cause: Some(MapCause::Wrong) },
         Control::Withdrawn { place: 7, last: u64::MAX },
+        Control::Offer { transfer: u64::MAX, place: 7, offset: u32::MAX },
     ];
 
     #[test]
@@ -253,7 +282,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_reserved_words_are_refused() {
-        for kind in [0, 12, u64::MAX] {
+        for kind in [0, 13, u64::MAX] {
             let mut line = ALL[0].line();
             line.0[0] = kind;
             assert_eq!(Control::parse(&line), Err(ProtocolError::UnknownControl));

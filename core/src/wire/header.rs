@@ -5,10 +5,12 @@
 //!  0     kind bits, REMOTE                          kind bits | inline_bytes (8) | 0
 //!  1     tag (RTS), reason (CANCEL), else 0         tag
 //!  2     length (RTS of a message), else 0          payload
-//!  3     payload bytes of the chunk                 payload
+//!  3     payload bytes of the chunk; bytes of the   payload
+//!        head of a split message (RTS and REMOTE)
 //!  4     transfer                                   payload
-//!  5, 6  0; place and offset of a message in         payload
-//!        memory (RTS, FIN and REMOTE)
+//!  5, 6  0; place and offset of a message in        payload
+//!        memory (RTS and REMOTE, with or without
+//!        FIN)
 //!  7     flag                                       flag
 //! ```
 
@@ -97,6 +99,23 @@ pub enum Header {
         /// First byte in the memory.
         offset: u64,
     },
+    /// The first chunk of a message whose head is in memory that the receiver has mapped, and whose tail the sender writes into memory of the
+    /// receiver.
+    #[non_exhaustive]
+    Split {
+        /// The transfer that it begins.
+        transfer: u64,
+        /// The sender's tag.
+        tag: u64,
+        /// Bytes of the message.
+        bytes: u64,
+        /// Bytes of the head.
+        head: u64,
+        /// Place of the memory.
+        place: u64,
+        /// First byte in the memory.
+        offset: u64,
+    },
     /// A chunk without payload that ends its transfer incomplete.
     #[non_exhaustive]
     Cancel {
@@ -141,6 +160,17 @@ impl Header {
                     tag,
                     bytes,
                     0,
+                    transfer,
+                    place,
+                    offset,
+                ]);
+            }
+            Self::Split { transfer, tag, bytes, head, place, offset } => {
+                words[..BODY_WORDS].copy_from_slice(&[
+                    RTS | REMOTE,
+                    tag,
+                    bytes,
+                    head,
                     transfer,
                     place,
                     offset,
@@ -198,7 +228,7 @@ impl Header {
         let is_rts = head & RTS != 0;
         let stream = head & STREAM != 0;
         let remote = head & REMOTE != 0;
-        if remote && is_rts && head & FIN != 0 {
+        if remote && is_rts && (head & FIN != 0 || head & WANT_CTS == 0) {
             return Self::parse_exposed(line);
         }
         let rts_only = STREAM | WANT_CTS;
@@ -232,14 +262,19 @@ impl Header {
 
     #[cold]
     const fn parse_exposed(line: &Line) -> Result<Self, ProtocolError> {
-        let [head, tag, bytes, payload_bytes, transfer, place, offset, _] = line.0;
-        if head & !(KINDS | REMOTE) | payload_bytes != 0 {
+        let [kinds, tag, bytes, head, transfer, place, offset, _] = line.0;
+        let is_whole = kinds & FIN != 0;
+        if kinds & !(KINDS | REMOTE) != 0 || is_whole && head != 0 {
             return Err(ProtocolError::ReservedNotZero);
         }
-        if head & KINDS != RTS | FIN {
+        if kinds & KINDS & !FIN != RTS {
             return Err(ProtocolError::HeaderKinds);
         }
-        Ok(Self::Exposed { transfer, tag, bytes, place, offset })
+        Ok(if is_whole {
+            Self::Exposed { transfer, tag, bytes, place, offset }
+        } else {
+            Self::Split { transfer, tag, bytes, head, place, offset }
+        })
     }
 
     #[cold]
@@ -365,6 +400,19 @@ mod tests {
             let mut line = named.line();
             line.0[word] |= bit;
             assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "{word}");
+        }
+        let split = Header::Split { transfer: 7, tag: 9, bytes: 1 << 20, head: 1 << 19, place: 7, offset: 3 };
+        assert_eq!(Header::parse(&split.line()), Ok(split));
+        assert_eq!(Header::plain_message(&split.line(), 7), None);
+        for kind in [WHOLE, LEFT, STREAM] {
+            let mut line = split.line();
+            line.0[0] |= kind;
+            assert_eq!(Header::parse(&line), Err(ProtocolError::HeaderKinds), "{kind:#x}");
+        }
+        for (kind, why) in [(WANT_CTS, "a claim is wanted"), (FIN, "the whole message is named")] {
+            let mut line = split.line();
+            line.0[0] |= kind;
+            assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "{why}");
         }
         let stream = remote(false, Some(Rts { length: Length::Stream, ..rts }));
         assert_eq!(Header::parse(&stream.line()), Err(ProtocolError::HeaderKinds));

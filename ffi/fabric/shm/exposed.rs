@@ -6,21 +6,23 @@
 //! | [`PeerAccess::ReadWrite`] | SHRINK, GROW, SEAL | writes it, too, for as long as it keeps its mapping, and can remove pages: only for a trusted peer |
 //!
 //! The owner maps the memory before it seals it. Both ends allocate all pages (fallocate), which no seal forbids, so no access for
-//! reading ends in a SIGBUS. The owner's program may write while the peer reads: what the peer copies is then as torn as the program made
+//! reading ends in a SIGBUS. Pages of memory that the peer can write may be removed by either end (no seal against that leaves it writable):
+//! the next access allocates such a page anew, and is a SIGBUS only where the machine has no memory for it. The owner's program may write while the peer reads: what the peer copies is then as torn as the program made
 //! it, and never behind a reference.
 //!
 //! References: memfd_create(2), fcntl(2) "File sealing", shmem_fallocate in mm/shmem.c.
 
 use core::mem;
+use core::ops::Range;
 use core::ptr::NonNull;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
 use super::ancillary::SentFd;
 use super::segment::{SegmentError, check_kind, check_seals_for, check_size};
 use crate::os::jobs::{Step, Steps};
-use crate::os::memfd::{check_machine, reserve, reserve_part};
+use crate::os::memfd::{check_machine, reserve_part};
 use crate::os::{Mapping, OsError, PeerAccess, ReadOnlyMapping};
 
 /// Bytes of one step of mapping or unmapping: tens of microseconds.
@@ -42,19 +44,47 @@ impl PeerMemory {
     /// # Errors
     /// The first rule that the memory breaks, or this machine's refusal.
     pub fn adopt(fd: impl Into<SentFd>, agreed_bytes: u64, access: PeerAccess) -> Result<Self, SegmentError> {
-        if access == PeerAccess::Read {
-            let mut adopt = Adopt::new(fd, agreed_bytes);
-            loop {
-                if let Step::Done(mapping) = adopt.step() {
-                    return mapping.map(Self::ReadOnly);
-                }
+        let mut adopt = Adopt::new(fd, agreed_bytes, access);
+        loop {
+            if let Step::Done(memory) = adopt.step() {
+                return memory;
             }
         }
-        let (fd, len) = checked(fd.into(), agreed_bytes, access)?;
-        reserve(fd.as_fd(), agreed_bytes)?;
-        let mapping = Mapping::shared(fd.as_fd(), len)?;
-        mapping.populate()?;
-        Ok(Self::Writable(mapping))
+    }
+
+    fn map(fd: BorrowedFd<'_>, len: usize, access: PeerAccess) -> Result<Self, OsError> {
+        Ok(match access {
+            PeerAccess::Read => Self::ReadOnly(ReadOnlyMapping::shared(fd, len)?),
+            PeerAccess::ReadWrite => Self::Writable(Mapping::shared(fd, len)?),
+        })
+    }
+
+    /// Maps the pages of a part.
+    fn populate(&self, part: Range<usize>) -> Result<(), OsError> {
+        match self {
+            Self::ReadOnly(mapping) => mapping.populate(part),
+            Self::Writable(mapping) => match mapping.try_populate(part.clone()) {
+                Some(populated) => populated?,
+                None => mapping.touch(part),
+            },
+        }
+        Ok(())
+    }
+
+    /// Unmaps the pages of a part, so that dropping the memory takes less time.
+    fn forget(&self, part: Range<usize>) {
+        match self {
+            Self::ReadOnly(mapping) => mapping.forget(part),
+            Self::Writable(mapping) => mapping.forget(part),
+        }
+    }
+
+    /// Returns false in a child of fork, which has no such mapping.
+    fn is_here(&self) -> bool {
+        match self {
+            Self::ReadOnly(mapping) => mapping.is_here(),
+            Self::Writable(mapping) => mapping.is_here(),
+        }
     }
 
     /// Returns the address of the first byte, valid for reads of `len` bytes until the value is dropped. The peer may write there at any
@@ -78,10 +108,11 @@ impl PeerMemory {
     }
 }
 
-/// Maps memory that a peer exposes for reading, in short steps.
+/// Maps memory that a peer exposes, in short steps.
 #[derive(Debug)]
 pub struct Adopt {
     bytes: u64,
+    access: PeerAccess,
     phase: Phase,
 }
 
@@ -90,22 +121,22 @@ enum Phase {
     Check(SentFd),
     /// With the descriptor, the bytes to map, and those that are allocated.
     Reserve(OwnedFd, usize, u64),
-    /// With the bytes that are mapped for reading.
-    Populate(ReadOnlyMapping, usize),
+    /// With the bytes that are populated.
+    Populate(PeerMemory, usize),
     Over,
 }
 
 impl Adopt {
     /// Begins to map memory as [`PeerMemory::adopt`] does.
     #[must_use]
-    pub fn new(fd: impl Into<SentFd>, agreed_bytes: u64) -> Self {
-        Self { bytes: agreed_bytes, phase: Phase::Check(fd.into()) }
+    pub fn new(fd: impl Into<SentFd>, agreed_bytes: u64, access: PeerAccess) -> Self {
+        Self { bytes: agreed_bytes, access, phase: Phase::Check(fd.into()) }
     }
 
-    fn next(&mut self) -> Result<Step<ReadOnlyMapping>, SegmentError> {
+    fn next(&mut self) -> Result<Step<PeerMemory>, SegmentError> {
         self.phase = match mem::replace(&mut self.phase, Phase::Over) {
             Phase::Check(fd) => {
-                let (fd, len) = checked(fd, self.bytes, PeerAccess::Read)?;
+                let (fd, len) = checked(fd, self.bytes, self.access)?;
                 check_machine(self.bytes)?;
                 Phase::Reserve(fd, len, 0)
             }
@@ -114,14 +145,14 @@ impl Adopt {
                 reserve_part(fd.as_fd(), at..end)?;
                 Phase::Reserve(fd, len, end)
             }
-            Phase::Reserve(fd, len, _) => Phase::Populate(ReadOnlyMapping::shared(fd.as_fd(), len)?, 0),
-            Phase::Populate(mapping, at) => {
-                let end = mapping.len().min(at + STEP_BYTES);
-                mapping.populate(at..end);
-                if end == mapping.len() {
-                    return Ok(Step::Done(mapping));
+            Phase::Reserve(fd, len, _) => Phase::Populate(PeerMemory::map(fd.as_fd(), len, self.access)?, 0),
+            Phase::Populate(memory, at) => {
+                let end = memory.len().min(at + STEP_BYTES);
+                memory.populate(at..end)?;
+                if end == memory.len() {
+                    return Ok(Step::Done(memory));
                 }
-                Phase::Populate(mapping, end)
+                Phase::Populate(memory, end)
             }
             Phase::Over => return Err(OsError::new(libc::EINVAL, "cannot map a peer's buffer twice").into()),
         };
@@ -130,12 +161,12 @@ impl Adopt {
 }
 
 impl Steps for Adopt {
-    type Output = Result<ReadOnlyMapping, SegmentError>;
+    type Output = Result<PeerMemory, SegmentError>;
 
     fn step(&mut self) -> Step<Self::Output> {
         match self.next() {
             Ok(Step::More) => Step::More,
-            Ok(Step::Done(mapping)) => Step::Done(Ok(mapping)),
+            Ok(Step::Done(memory)) => Step::Done(Ok(memory)),
             Err(error) => Step::Done(Err(error)),
         }
     }
@@ -144,15 +175,15 @@ impl Steps for Adopt {
 /// Unmaps memory of a peer, in short steps.
 #[derive(Debug)]
 pub struct Discard {
-    mapping: ReadOnlyMapping,
+    memory: PeerMemory,
     at: usize,
 }
 
 impl Discard {
     /// Begins to unmap it.
     #[must_use]
-    pub const fn new(mapping: ReadOnlyMapping) -> Self {
-        Self { mapping, at: 0 }
+    pub const fn new(memory: PeerMemory) -> Self {
+        Self { memory, at: 0 }
     }
 }
 
@@ -160,12 +191,12 @@ impl Steps for Discard {
     type Output = ();
 
     fn step(&mut self) -> Step<()> {
-        let part = self.at..self.mapping.len().min(self.at + STEP_BYTES);
-        if part.is_empty() || !self.mapping.is_here() {
+        let part = self.at..self.memory.len().min(self.at + STEP_BYTES);
+        if part.is_empty() || !self.memory.is_here() {
             return Step::Done(());
         }
         self.at = part.end;
-        self.mapping.forget(part);
+        self.memory.forget(part);
         Step::More
     }
 }

@@ -4,17 +4,20 @@
 //! |---|---|---|
 //! | `Expose` | sends the descriptor of a buffer of ours to the peer | taken before, kept until the buffer is withdrawn |
 //! | `Map` | takes the peer's descriptor, and maps the memory in steps ([`Adopt`]) | taken before, kept while the memory is mapped |
-//! | `Unmap` | unmaps it in steps ([`Discard`]) | given back at the end |
+//! | `Unmap`, `UnmapWritable` | unmaps it in steps ([`Discard`]) | given back at the end |
 //!
 //! A connection has this only if it uses the protocol register-cached. Otherwise it takes no descriptor after the handshake.
 
 use core::fmt;
 use std::sync::Arc;
 
-use superpipe_core::{Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, Ticket as JobId};
+use superpipe_core::{
+    Busy, EXPOSED_MAX, Finished, Job, JobFailed, JobOutcome, JobResult, PeerAccess, Ticket as JobId,
+};
 
-use super::exposed::{Adopt, Discard};
+use super::exposed::{Adopt, Discard, PeerMemory};
 use super::own_buffers::OwnBuffers;
+use super::own_trusted::OwnTrusted;
 use super::segment::SegmentError;
 use super::sent_buffers::{self, Breach, Next, SentBuffer, SentBuffers};
 use super::socket::Socket;
@@ -22,8 +25,8 @@ use super::turns::Turns;
 use crate::budget::BudgetShare;
 use crate::budget::Charge;
 use crate::fabric::Span;
-use crate::os::ReadOnlyMapping;
 use crate::os::jobs::{JobError, Step, Steps};
+use crate::os::{self, ExposedMemory};
 
 /// Jobs under way at a time: core exposes one buffer, and maps or unmaps one.
 const JOBS_MAX: usize = 2;
@@ -33,6 +36,7 @@ const PACKETS_MAX: usize = 32;
 /// Registered buffers of both ends.
 pub(super) struct Exposing {
     pub(super) own: OwnBuffers,
+    pub(super) trusted: OwnTrusted,
     pub(super) share: Arc<BudgetShare>,
     sent: SentBuffers,
     mapped: [Option<Mapped>; EXPOSED_MAX],
@@ -41,7 +45,7 @@ pub(super) struct Exposing {
 
 /// Memory of the peer that is mapped here.
 struct Mapped {
-    mapping: ReadOnlyMapping,
+    memory: PeerMemory,
     charge: Option<Charge>,
 }
 
@@ -56,10 +60,12 @@ enum Work {
     Receive {
         place: u8,
         bytes: u32,
+        access: PeerAccess,
     },
     Map {
         place: u8,
         bytes: u32,
+        access: PeerAccess,
         turns: Turns<Charged<Adopt>>,
     },
     Unmap(Turns<Charged<Discard>>),
@@ -77,6 +83,7 @@ impl Exposing {
     pub(super) fn new(share: Arc<BudgetShare>) -> Self {
         Self {
             own: OwnBuffers::default(),
+            trusted: OwnTrusted::default(),
             share,
             sent: SentBuffers::default(),
             mapped: [const { None }; EXPOSED_MAX],
@@ -113,10 +120,17 @@ impl Exposing {
     ) -> Option<Result<(), Busy>> {
         let is_full = self.running.is_full();
         let work = match *job {
-            Job::Expose { .. } | Job::Map { .. } | Job::Unmap(_) if is_full => return Some(Err(Busy)),
-            Job::Expose { place, buffer } => Work::Over(self.expose(socket, place, buffer.0)),
-            Job::Map { place, bytes } => Work::Receive { place, bytes },
-            Job::Unmap(region) => self.unmap(region),
+            Job::Expose { .. } | Job::Map { .. } | Job::Unmap(_) | Job::UnmapWritable(_) if is_full => {
+                return Some(Err(Busy));
+            }
+            Job::Expose { place, buffer, access: PeerAccess::Read } => {
+                Work::Over(self.expose(socket, place, buffer.0))
+            }
+            Job::Expose { place, buffer, access: PeerAccess::Write } => {
+                Work::Over(self.expose_trusted(socket, place, buffer.0))
+            }
+            Job::Map { place, bytes, access } => Work::Receive { place, bytes, access },
+            Job::Unmap(memory) | Job::UnmapWritable(memory) => self.unmap(memory),
             _ => return None,
         };
         Some(self.running.push_back(Running { id, work }).map_err(|_| Busy))
@@ -126,14 +140,21 @@ impl Exposing {
     fn expose(&mut self, socket: &Socket, place: u8, id: u64) -> JobResult<Span, Span> {
         let entry = self.own.named(id).ok_or(JobFailed::Refused)?;
         let memory = entry.memory().ok_or(JobFailed::Refused)?;
-        let exposed = memory.exposed();
-        let bytes = u32::try_from(exposed.len()).map_err(|_| JobFailed::Refused)?;
-        let charge = charge(&self.share, bytes)?;
-        // A peer whose queue is full, or which takes no descriptors in, gets the messages through the ring.
-        let sent = socket.send(&sent_buffers::packet(place, bytes), Some(exposed.fd()));
-        sent.map_err(|_| JobFailed::Refused)?;
+        let (bytes, charge) = hand_over(&self.share, socket, place, memory.exposed())?;
         entry.charge = Some(charge);
-        Ok(JobOutcome::Exposed { bytes })
+        Ok(JobOutcome::Exposed { bytes, memory: None })
+    }
+
+    /// Sends the descriptor of a buffer that the peer may write.
+    fn expose_trusted(&mut self, socket: &Socket, place: u8, id: u64) -> JobResult<Span, Span> {
+        let entry = self.trusted.named(id).ok_or(JobFailed::Refused)?;
+        let exposed = entry.memory.exposed();
+        let (bytes, charge) = hand_over(&self.share, socket, place, exposed)?;
+        // SAFETY: 1. The memory has these bytes, and the table keeps it until core does not use it any more, or the link is dropped. 2. No
+        // reference to it is made but by `TrustedBuf::as_slice`, whose callers promise that it is not written meanwhile.
+        let memory = unsafe { Span::new(exposed.as_ptr(), bytes) };
+        entry.charge = Some(charge);
+        Ok(JobOutcome::Exposed { bytes, memory: Some(memory) })
     }
 
     /// Takes the descriptor of a buffer that the peer has named. None: later. `is_asleep`: another thread sleeps, and is to see the wake byte
@@ -159,22 +180,22 @@ impl Exposing {
         None
     }
 
-    fn map(&self, sent: SentBuffer, place: u8, bytes: u32) -> Result<Work, JobFailed> {
+    fn map(&self, sent: SentBuffer, place: u8, bytes: u32, access: PeerAccess) -> Result<Work, JobFailed> {
         let charge = Some(charge(&self.share, bytes)?);
-        let steps = Charged { steps: Adopt::new(sent.fd, bytes.into()), charge };
-        Ok(Work::Map { place, bytes, turns: Turns::begin(steps, bytes as usize) })
+        let steps = Charged { steps: Adopt::new(sent.fd, bytes.into(), access_of_mapping(access)), charge };
+        Ok(Work::Map { place, bytes, access, turns: Turns::begin(steps, bytes as usize) })
     }
 
     fn unmap(&mut self, region: Span) -> Work {
         let is_it = |mapped: &&mut Option<Mapped>| {
-            mapped.as_ref().is_some_and(|mapped| mapped.mapping.as_ptr() == region.start())
+            mapped.as_ref().is_some_and(|mapped| mapped.memory.as_ptr() == region.start())
         };
-        let Some(Mapped { mapping, charge }) = self.mapped.iter_mut().find(is_it).and_then(Option::take)
+        let Some(Mapped { memory, charge }) = self.mapped.iter_mut().find(is_it).and_then(Option::take)
         else {
             return Work::Over(Ok(JobOutcome::Released));
         };
-        let bytes = mapping.len();
-        Work::Unmap(Turns::begin(Charged { steps: Discard::new(mapping), charge }, bytes))
+        let bytes = memory.len();
+        Work::Unmap(Turns::begin(Charged { steps: Discard::new(memory), charge }, bytes))
     }
 
     /// Takes the end of a job. Makes one step at most, of the jobs in turn.
@@ -194,16 +215,16 @@ impl Exposing {
     fn poll(&mut self, socket: &Socket, is_asleep: bool, work: Work) -> Result<JobResult<Span, Span>, Work> {
         match work {
             Work::Over(result) => Ok(result),
-            Work::Receive { place, bytes } => match self.receive(socket, is_asleep, place, bytes) {
+            Work::Receive { place, bytes, access } => match self.receive(socket, is_asleep, place, bytes) {
                 None => Err(work),
-                Some(sent) => match sent.and_then(|sent| self.map(sent, place, bytes)) {
+                Some(sent) => match sent.and_then(|sent| self.map(sent, place, bytes, access)) {
                     Ok(mapping) => Err(mapping),
                     Err(failed) => Ok(Err(failed)),
                 },
             },
-            Work::Map { place, bytes, mut turns } => match turns.poll() {
-                None => Err(Work::Map { place, bytes, turns }),
-                Some(ended) => Ok(self.end_map(place, bytes, ended)),
+            Work::Map { place, bytes, access, mut turns } => match turns.poll() {
+                None => Err(Work::Map { place, bytes, access, turns }),
+                Some(ended) => Ok(self.end_map(place, bytes, access, ended)),
             },
             Work::Unmap(mut turns) => match turns.poll() {
                 None => Err(Work::Unmap(turns)),
@@ -212,19 +233,51 @@ impl Exposing {
         }
     }
 
-    fn end_map(&mut self, place: u8, bytes: u32, ended: Result<Adopted, JobError>) -> JobResult<Span, Span> {
+    fn end_map(
+        &mut self,
+        place: u8,
+        bytes: u32,
+        access: PeerAccess,
+        ended: Result<Adopted, JobError>,
+    ) -> JobResult<Span, Span> {
         let (adopted, charge) = ended.map_err(|_| JobFailed::Refused)?;
-        let mapping = adopted.map_err(|error| match error {
+        let memory = adopted.map_err(|error| match error {
             SegmentError::Os(_) => JobFailed::Refused,
             _ => JobFailed::WrongClaim,
         })?;
         let free = self.mapped.get_mut(usize::from(place)).filter(|mapped| mapped.is_none());
         let mapped = free.ok_or(JobFailed::WrongClaim)?;
         // SAFETY: 1. The mapping has these bytes, since the file has them, and is kept until core begins the job that unmaps it, or the link is
-        // dropped. Core only reads a region that a job has mapped. 2. A mapping gives out no reference.
-        let span = unsafe { Span::new(mapping.as_ptr(), bytes) };
-        *mapped = Some(Mapped { mapping, charge });
-        Ok(JobOutcome::Mapped(span))
+        // dropped. Core only reads a region that a job has mapped for reading. 2. A mapping gives out no reference.
+        let span = unsafe { Span::new(memory.as_ptr(), bytes) };
+        *mapped = Some(Mapped { memory, charge });
+        Ok(match access {
+            PeerAccess::Read => JobOutcome::Mapped(span),
+            PeerAccess::Write => JobOutcome::MappedWritable(span),
+        })
+    }
+}
+
+/// Sends the descriptor of a buffer, and takes its bytes of the budget.
+fn hand_over(
+    share: &Arc<BudgetShare>,
+    socket: &Socket,
+    place: u8,
+    exposed: &ExposedMemory,
+) -> Result<(u32, Charge), JobFailed> {
+    let bytes = u32::try_from(exposed.len()).map_err(|_| JobFailed::Refused)?;
+    let charge = charge(share, bytes)?;
+    // A peer whose queue is full, or which takes no descriptors in, gets the messages through the ring.
+    let sent = socket.send(&sent_buffers::packet(place, bytes), Some(exposed.fd()));
+    sent.map_err(|_| JobFailed::Refused)?;
+    Ok((bytes, charge))
+}
+
+/// Returns the access that memory of the peer must grant.
+const fn access_of_mapping(access: PeerAccess) -> os::PeerAccess {
+    match access {
+        PeerAccess::Read => os::PeerAccess::Read,
+        PeerAccess::Write => os::PeerAccess::ReadWrite,
     }
 }
 
@@ -234,7 +287,7 @@ fn charge(share: &Arc<BudgetShare>, bytes: u32) -> Result<Charge, JobFailed> {
 }
 
 /// Memory of the peer, with the bytes of the budget for it.
-type Adopted = (Result<ReadOnlyMapping, SegmentError>, Option<Charge>);
+type Adopted = (Result<PeerMemory, SegmentError>, Option<Charge>);
 
 impl Steps for Charged<Adopt> {
     type Output = Adopted;

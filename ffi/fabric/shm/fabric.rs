@@ -25,7 +25,7 @@ use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep}
 use super::socket::Socket;
 use crate::budget::BudgetShare;
 use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
-use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span};
+use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
 use crate::os::{Mapping, OsError, monotonic_ns};
@@ -399,6 +399,14 @@ unsafe impl HostFabric for Shm {
         self.is_buffer_shared(endpoint, memory)
     }
 
+    fn offer(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<TrustedMemory>) -> bool {
+        self.offer_buffer(endpoint, memory)
+    }
+
+    fn is_offered(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<TrustedMemory>) -> bool {
+        Self::is_buffer_offered(endpoint, memory)
+    }
+
     fn registrations(&self, link: &ShmLink) -> [u64; 2] {
         link.exposing_ref().map_or([0; 2], |exposing| exposing.own.counts())
     }
@@ -406,6 +414,7 @@ unsafe impl HostFabric for Shm {
     fn tend(&mut self, endpoint: &mut Endpoint<Self>) {
         if endpoint.link().exposing.is_some() {
             self.tend_buffers(endpoint);
+            self.tend_trusted(endpoint);
         }
     }
 

@@ -129,7 +129,9 @@ impl Growing {
             | Job::RegisterDestination { .. }
             | Job::Expose { .. }
             | Job::Map { .. } => Err(JobFailed::Refused),
-            Job::Deregister(_) | Job::Unmap(_) | Job::EndLink => Ok(Work::Over(Ok(JobOutcome::Released))),
+            Job::Deregister(_) | Job::Unmap(_) | Job::UnmapWritable(_) | Job::EndLink => {
+                Ok(Work::Over(Ok(JobOutcome::Released)))
+            }
         };
         let work = work.unwrap_or_else(|failed| Work::Over(Err(failed)));
         self.running.push_back(Running { id, work }).map_err(|_| Busy)

@@ -21,7 +21,9 @@ mod exposing;
 #[cfg(test)]
 mod foreign;
 mod growing;
+mod offering;
 mod own_buffers;
+mod own_trusted;
 mod receive_queue;
 mod registering;
 #[cfg(test)]

@@ -143,8 +143,24 @@ impl Shm {
         let Some(entry) = own.named(id) else { return };
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose(self, Buffer(new_id));
+        if exposed.is_none() {
+            self.make_place(endpoint);
+        }
         if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
             entry.exposed = exposed;
+        }
+    }
+
+    /// Withdraws a buffer that was not used lately, so that another one gets its place: trusted buffers take some of the eight.
+    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>) {
+        let old = {
+            let endpoint = &*endpoint;
+            let may_go =
+                |exposed: Option<Exposed>| exposed.is_some_and(|exposed| !endpoint.is_shared(exposed));
+            endpoint.link().exposing_ref().and_then(|exposing| exposing.own.oldest(false, may_go))
+        };
+        if let Some((id, exposed)) = old {
+            self.withdraw(endpoint, id, exposed);
         }
     }
 

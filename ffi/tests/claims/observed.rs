@@ -133,6 +133,7 @@ impl<F: Real> Observed<F> {
             | Job::Expose { .. }
             | Job::Map { .. }
             | Job::Unmap(_)
+            | Job::UnmapWritable(_)
             | Job::EndLink => unreachable!("of other protocols"),
         }
     }
@@ -256,7 +257,12 @@ impl<F: Real> Fabric for Observed<F> {
             Ok(JobOutcome::Landing(..) | JobOutcome::Image(_) | JobOutcome::Released) => {
                 What::Done(work, F::kernel_bytes())
             }
-            Ok(JobOutcome::Registered(..) | JobOutcome::Exposed { .. } | JobOutcome::Mapped(_)) => {
+            Ok(
+                JobOutcome::Registered(..)
+                | JobOutcome::Exposed { .. }
+                | JobOutcome::Mapped(_)
+                | JobOutcome::MappedWritable(_),
+            ) => {
                 unreachable!("of other protocols")
             }
             Err(JobFailed::OverBudget { .. } | JobFailed::WrongClaim | JobFailed::Refused) => {

@@ -6,6 +6,8 @@ mod messages;
 mod places;
 mod refusals;
 mod sharing;
+mod trusted;
+mod trusted_places;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -14,7 +16,8 @@ use std::thread;
 use std::time::Instant;
 
 use superpipe::{
-    Address, Budget, Connection, LandingMode, Listener, Options, Protocol, Registered, RegisteredBuf, Tuning,
+    Address, Budget, Connection, LandingMode, Listener, Options, PeerTrust, Protocol, Registered,
+    RegisteredBuf, TrustedBuf, Tuning,
 };
 
 /// Ten times what anything here takes: a hang, no measure.
@@ -45,8 +48,13 @@ fn options(protocol: Protocol, landing: LandingMode) -> Options {
 
 /// Both ends of a connection. One asks for this.
 fn pair_with(connecting: Options) -> (Connection, Connection) {
+    pair_of(connecting, Options::default())
+}
+
+/// Both ends of a connection, with the options of each.
+fn pair_of(connecting: Options, accepting: Options) -> (Connection, Connection) {
     let address = address();
-    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let mut listener = Listener::bind(&address, accepting).unwrap();
     let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
     let connected = Connection::connect(&address, connecting, DEADLINE).unwrap();
     (connected, accepting.join().unwrap())
@@ -54,6 +62,21 @@ fn pair_with(connecting: Options) -> (Connection, Connection) {
 
 fn pair() -> (Connection, Connection) {
     pair_with(options(Protocol::RegisterCached, LandingMode::AtConnect))
+}
+
+/// These options, with trust in the peer.
+fn trusting(options: Options) -> Options {
+    // SAFETY: the peer is this test.
+    Options { peer_trust: unsafe { PeerTrust::declare() }, ..options }
+}
+
+/// Both ends of a connection, which trust each other.
+fn trusting_pair_with(landing: LandingMode) -> (Connection, Connection) {
+    pair_of(trusting(options(Protocol::RegisterCached, landing)), trusting(Options::default()))
+}
+
+fn trusting_pair() -> (Connection, Connection) {
+    trusting_pair_with(LandingMode::AtConnect)
 }
 
 /// Bytes that depend on the seed and their place.
@@ -122,10 +145,33 @@ fn settle(one: &mut Connection, other: &mut Connection) {
     }
 }
 
-/// Mappings of buffers in this process.
+/// Mappings of registered buffers in this process.
 fn mapped_buffers() -> usize {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    maps.lines().filter(|line| line.contains("memfd:superpipe-buffer")).count()
+    mapped("superpipe-buffer")
+}
+
+/// Mappings of memfds of this name in this process.
+fn mapped(name: &str) -> usize {
+    let (maps, name) = (std::fs::read_to_string("/proc/self/maps").unwrap(), format!("memfd:{name} "));
+    maps.lines().filter(|line| line.contains(&name)).count()
+}
+
+/// The contents of the first bytes of a trusted buffer.
+fn contents(buffer: &TrustedBuf, bytes: usize) -> Vec<u8> {
+    let mut copy = vec![0; bytes];
+    buffer.read(0, &mut copy).unwrap();
+    copy
+}
+
+/// Offers a buffer to the other end, which learns of it.
+fn offer(connection: &mut Connection, other: &mut Connection, buffer: &mut TrustedBuf) {
+    await_that("the buffer is offered", || {
+        let is_offered = connection.offer(buffer).unwrap();
+        connection.progress();
+        other.progress();
+        is_offered
+    });
+    settle(connection, other);
 }
 
 /// Descriptors of this process.

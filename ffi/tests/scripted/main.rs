@@ -19,12 +19,13 @@ mod message;
 mod peer;
 mod rdma;
 mod setup;
+mod splitting;
 mod stream;
 mod us;
 mod warming;
 
 /// Tables of all phases, by the phase's name.
-pub(crate) const PHASES: [(&str, case::Table); 8] = [
+pub(crate) const PHASES: [(&str, case::Table); 9] = [
     ("setup", setup::CASES),
     ("warming", warming::CASES),
     ("message", message::CASES),
@@ -32,5 +33,6 @@ pub(crate) const PHASES: [(&str, case::Table); 8] = [
     ("closing", closing::CASES),
     ("growing", growing::CASES),
     ("exposing", exposing::CASES),
+    ("splitting", splitting::CASES),
     ("rdma", rdma::CASES),
 ];

@@ -181,6 +181,8 @@ impl Case {
 
     /// Changes the case so that programs lend memory for their messages, or expose it over direct store, with everything else as it was drawn.
     fn lending(mut self) -> Self {
+        // A stream of its own: what is drawn otherwise stays as it was.
+        let offers = self.direct && Rng::new(self.seed ^ 0x5b11).one_in(2);
         let mut rng = Rng::new(self.seed ^ 0x1e4d);
         let rng = &mut rng;
         // The notification of the end of remote writes needs a second place where it is a SEND.
@@ -192,7 +194,8 @@ impl Case {
             let protocol = if self.direct { Protocol::RegisterCached } else { protocol };
             script.configs.iter_mut().for_each(|config| config.protocol = protocol);
             *programs = None;
-            *lenders = Some([0; 2].map(|_| lender(rng)));
+            let plans = [0; 2].map(|_| lender(rng));
+            *lenders = Some(if offers { plans.map(offering) } else { plans });
         }
         self
     }
@@ -260,7 +263,15 @@ fn lender(rng: &mut Rng) -> LenderPlan {
         cancels_one_in: [0, 0, 2, 5][rng.below(4)],
         gives_up_one_in: [0, 0, 0, 300][rng.below(4)],
         aborts: rng.one_in(8),
+        offers: false,
     }
+}
+
+/// Has a program let its peer write memory, and gives it more messages, so that some are split.
+fn offering(mut plan: LenderPlan) -> LenderPlan {
+    let mut rng = Rng::new(plan.seed ^ 0x0ffe);
+    plan.messages.extend((0..30).map(|_| if rng.one_in(4) { rng.below(2500) } else { rng.below(18_001) }));
+    LenderPlan { offers: true, ..plan }
 }
 
 /// Without order inside a write, notify and checked flags are equally likely. With order both are rare.

@@ -73,6 +73,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             grown,
             lent: Default::default(),
             exposed: ExposedMemories::default(),
+            writable: Vec::new(),
             ownership: setup.layouts.map(|layout| ownership(layout, setup)),
             owned: [Vec::new(), Vec::new()],
             words,
@@ -102,6 +103,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         for key in self.lent[side].drain() {
             self.world.deregister(key);
         }
+        self.release_writable(side);
         self.owned[side].clear();
     }
 }

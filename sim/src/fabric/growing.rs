@@ -107,6 +107,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             | Job::Deregister(_)
             | Job::Expose { .. }
             | Job::Unmap(_)
+            | Job::UnmapWritable(_)
             | Job::EndLink => profile.deregister_ns,
         };
         let late_ns = if self.world.strikes(Fault::LateJob) { self.world.late_ns() } else { 0 };
@@ -191,9 +192,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 self.deregister_lent(side, registration);
                 Ok(JobOutcome::Released)
             }
-            Job::Expose { place, buffer } => self.expose_memory(side, place, buffer),
-            Job::Map { place, bytes } => self.map_memory(side, place, bytes),
-            Job::Unmap(memory) => self.unmap_memory(side, memory),
+            Job::Expose { place, buffer, access } => self.expose_memory(side, place, buffer, access),
+            Job::Map { place, bytes, access } => self.map_memory(side, place, bytes, access),
+            Job::Unmap(memory) | Job::UnmapWritable(memory) => self.unmap_memory(side, memory),
             Job::EndLink => {
                 self.end_link(side);
                 Ok(JobOutcome::Released)

@@ -10,6 +10,7 @@ mod forger;
 mod growing;
 mod lent;
 mod notified;
+mod pair;
 mod partial_blocks;
 
 use core::cell::RefCell;
@@ -17,12 +18,10 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line, Nanos,
-    Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId, control_page,
+    Buffer, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line,
+    Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId, control_page,
 };
-use superpipe_testkit::{
-    BlockOwnership, EndLink, ExposedMemories, Memory, PairFabric, Place, Setup, Span, crc32c,
-};
+use superpipe_testkit::{BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
 use crate::nic::{Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Wc, World, Wr, status, time_ns};
@@ -68,6 +67,8 @@ pub struct SimFabric<const DIRECT: bool> {
     lent: [LentMemory; 2],
     /// Memory of the applications that their peers map.
     pub(crate) exposed: ExposedMemories,
+    /// Memory of the applications that their peers may write, by buffer and key.
+    writable: Vec<(Buffer, Key)>,
     ownership: [BlockOwnership; 2],
     owned: [Vec<Owned>; 2],
     /// Memory of the notifications that each end sends by SEND, and the slot of the next one.
@@ -93,6 +94,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             Place::ControlPage => self.pages[memory.owner].first().copied(),
             Place::Landing => self.grown[memory.owner].landing(memory.index),
             Place::Exposed => None,
+            Place::Writable => Some(self.writable_key(self.exposed.buffer(memory))),
         }
     }
 
@@ -105,7 +107,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 assert!(image.is_some() || self.is_forged, "the image of {to:?} is used, and was released");
                 image.unwrap_or(page)
             }
-            Place::Exposed => panic!("{to:?} is written, and is for reading"),
+            Place::Exposed | Place::Writable => panic!("{to:?} has no image"),
         }
     }
 
@@ -158,7 +160,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         match to.place {
             Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
             Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
-            Place::Landing | Place::ControlPage | Place::Exposed => {}
+            Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 
@@ -229,7 +231,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         if from.place == Place::Exposed {
             return self.copy_exposed(link.0, from, at, to, hint);
         }
-        self.ownership[from.owner].on_read(from.index, at, bytes);
+        if from.place == Place::Landing {
+            self.ownership[from.owner].on_read(from.index, at, bytes);
+        }
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
         self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
         to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
@@ -250,6 +254,7 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         if self.world.strikes(Fault::HostilePeer) {
             self.is_forged = true;
             self.ownership.iter_mut().for_each(BlockOwnership::stop);
+            self.exposed.stop();
             line = self.forgers[link.0].forge(&mut self.world.rng, to, at, &line, self.flags);
             let place =
                 if to.place == Place::ControlPage { MemoryUse::ControlPage } else { MemoryUse::Landing };
@@ -275,6 +280,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
         let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
         self.spend(link.0, ns);
+        if to.place == Place::Writable {
+            return self.write_exposed(link.0, to, at, from);
+        }
         self.write(link.0, to, at, from);
     }
 
@@ -397,36 +405,5 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
-    }
-}
-
-impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
-    fn remote(&self, memory: Memory) -> Memory {
-        memory
-    }
-
-    fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
-    fn start(&mut self, blocks: u64) {
-        self.ownership.iter_mut().for_each(|owned| owned.start(blocks));
-    }
-
-    fn is_quiescent(&self) -> bool {
-        let polled = self.polled.iter().flatten().all(VecDeque::is_empty);
-        let has_jobs = self.grown.iter().any(|grown| !grown.is_idle());
-        polled && !has_jobs && self.qps.iter().all(|qp| self.world.is_idle(*qp))
-    }
-
-    fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        if memory.place == Place::Exposed {
-            return self.exposed.read(memory, at, bytes);
-        }
-        self.own_bytes(memory.owner, memory, at, bytes)
-    }
-
-    fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
     }
 }

@@ -38,7 +38,13 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let Self { fabric, ends, .. } = self;
         let end = &mut ends[side];
         let all = &mut end.exposures.0;
-        if all.len() < BUFFERS_MAX && end.rng.one_in(20 + 20 * all.len()) {
+        // Messages are split out of buffers only.
+        let is_due = if end.rooms.is_some() {
+            end.rng.one_in(2 + 8 * all.len())
+        } else {
+            end.rng.one_in(20 + 20 * all.len())
+        };
+        if all.len() < BUFFERS_MAX && is_due {
             let buffer = fabric.exposed.add(side, vec![0xa5; ROOM_BYTES]);
             all.push(Exposure { buffer, exposed: None, stale: None });
         }
@@ -53,7 +59,9 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
             Some(exposed) => {
                 let is_refused = endpoint.exposed_state(exposed) == ExposedState::Refused;
                 let is_free = usize::from(!endpoint.is_shared(exposed));
-                if is_refused || end.rng.one_in(WITHDRAWS_ONE_IN[is_free]) {
+                // Messages are split out of memory that is mapped.
+                let rarer = if end.rooms.is_some() { 10 } else { 1 };
+                if is_refused || end.rng.one_in(rarer * WITHDRAWS_ONE_IN[is_free]) {
                     endpoint.withdraw_exposed(fabric, exposed);
                     one.stale = one.exposed.take();
                 }

@@ -112,6 +112,14 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         }
     }
 
+    /// Returns the bytes that the sender wrote into memory that was offered.
+    pub(super) fn split_bytes(&self) -> u64 {
+        match &self.applications {
+            Applications::Script(_) | Applications::Clients(_) => 0,
+            Applications::Lenders(lenders) => lenders.split_bytes(),
+        }
+    }
+
     /// Returns the bytes that came by remote writes.
     pub(super) fn remote_bytes(&self) -> u64 {
         match &self.applications {

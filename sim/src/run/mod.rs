@@ -45,6 +45,8 @@ pub struct Outcome {
     pub transfers: u64,
     /// Bytes that came by remote writes.
     pub remote_bytes: u64,
+    /// Bytes that the sender wrote into memory that was offered.
+    pub split_bytes: u64,
     /// Incomplete blocks that a CRC with fewer than 32 bits accepted.
     pub partial_blocks: PartialBlocks,
     /// Counts of faults by state.
@@ -135,6 +137,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
                 time_ns: world.time_ns(),
                 turns,
                 remote_bytes: connections.iter().map(Connection::remote_bytes).sum(),
+                split_bytes: connections.iter().map(Connection::split_bytes).sum(),
                 transfers: scripted.sum::<u64>() + of_clients.sum::<u64>(),
                 partial_blocks,
                 fault_coverage: world.fault_coverage,

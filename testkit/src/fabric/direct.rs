@@ -3,7 +3,7 @@
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Buffer, Busy, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos,
-    Notification, SqFull, Ticket, WrId, control_page,
+    Notification, PeerAccess, SqFull, Ticket, WrId, control_page,
 };
 
 use super::exposed::ExposedMemories;
@@ -71,16 +71,27 @@ impl JobEffects<Memory> for Direct {
 
     fn release_image(&mut self, _: Memory) {}
 
-    fn expose(&mut self, side: usize, place: u8, buffer: Buffer) -> JobResult<Memory, Memory> {
-        self.exposed.expose(side, place, buffer)
+    fn expose(
+        &mut self,
+        side: usize,
+        place: u8,
+        buffer: Buffer,
+        access: PeerAccess,
+    ) -> JobResult<Memory, Memory> {
+        self.exposed.expose(side, place, buffer, access)
     }
 
-    fn map(&mut self, side: usize, place: u8, bytes: u32) -> JobResult<Memory, Memory> {
-        self.exposed.map(side, place, bytes)
+    fn map(&mut self, side: usize, place: u8, bytes: u32, access: PeerAccess) -> JobResult<Memory, Memory> {
+        self.exposed.map(side, place, bytes, access)
     }
 
     fn unmap(&mut self, side: usize, memory: Memory) -> JobResult<Memory, Memory> {
         assert_eq!(memory.owner, side, "an end unmaps what it maps");
+        self.exposed.unmap(memory)
+    }
+
+    fn unmap_writable(&mut self, side: usize, memory: Memory) -> JobResult<Memory, Memory> {
+        assert_eq!(memory.owner, 1 - side, "an end unmaps what it maps");
         self.exposed.unmap(memory)
     }
 }
@@ -113,7 +124,7 @@ impl Fabric for Direct {
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
     fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
         assert_eq!(from.owner, link.0);
-        if from.place == Place::Exposed {
+        if matches!(from.place, Place::Exposed | Place::Writable) {
             return to.copy_from_slice(self.exposed.read(from, at, to.len() as u32));
         }
         assert_eq!(from.place, Place::Landing);
@@ -133,7 +144,7 @@ impl Fabric for Direct {
         match to.place {
             Place::Landing => self.ownership[to.owner].on_filled(to.index, at, LINE_BYTES),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
-            Place::ControlPage | Place::Exposed => {}
+            Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 
@@ -144,7 +155,7 @@ impl Fabric for Direct {
         match to.place {
             Place::Landing => self.ownership[to.owner].on_filled(to.index, at, 8),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(flag),
-            Place::ControlPage | Place::Exposed => {}
+            Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 
@@ -152,6 +163,10 @@ impl Fabric for Direct {
     fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
         self.check(link.0, to, at, from.len() as u32);
         self.log.add(link.0, self.now, Logged::Written { to, bytes: from.len() as u32 });
+        if to.place == Place::Writable {
+            let buffer = self.exposed.written(to, at);
+            return self.exposed.write(buffer, at as usize, from);
+        }
         self.memories.bytes_mut(to, at, from.len() as u32).copy_from_slice(from);
     }
 
@@ -238,7 +253,7 @@ impl PairFabric for Direct {
     }
 
     fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        if memory.place == Place::Exposed {
+        if matches!(memory.place, Place::Exposed | Place::Writable) {
             return self.exposed.read(memory, at, bytes);
         }
         self.memories.bytes(memory, at, bytes)

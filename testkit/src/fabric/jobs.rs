@@ -1,7 +1,8 @@
 //! Jobs of an in-memory fabric: they are refused, fail, and finish in any order, as the seed decides.
 
 use superpipe_core::{
-    Buffer, Busy, Job, JobFailed, JobOutcome, JobResult, Layout, Registration, RemoteClaim, Ticket,
+    Buffer, Busy, Job, JobFailed, JobOutcome, JobResult, Layout, PeerAccess, Registration, RemoteClaim,
+    Ticket,
 };
 
 use super::Memory;
@@ -42,16 +43,20 @@ pub(super) trait JobEffects<R: Copy> {
         panic!("{registration:?} is deregistered, and was never registered");
     }
     /// Hands memory of an application over to the peer.
-    fn expose(&mut self, side: usize, place: u8, buffer: Buffer) -> JobResult<Memory, R> {
-        panic!("end {side} exposes {buffer:?} in place {place}, and cannot");
+    fn expose(&mut self, side: usize, place: u8, buffer: Buffer, access: PeerAccess) -> JobResult<Memory, R> {
+        panic!("end {side} exposes {buffer:?} in place {place} for {access:?}, and cannot");
     }
     /// Maps memory that was handed over.
-    fn map(&mut self, side: usize, place: u8, bytes: u32) -> JobResult<Memory, R> {
-        panic!("end {side} maps {bytes} bytes of place {place}, and cannot");
+    fn map(&mut self, side: usize, place: u8, bytes: u32, access: PeerAccess) -> JobResult<Memory, R> {
+        panic!("end {side} maps {bytes} bytes of place {place} for {access:?}, and cannot");
     }
     /// Unmaps memory.
     fn unmap(&mut self, side: usize, memory: Memory) -> JobResult<Memory, R> {
         panic!("end {side} unmaps {memory:?}, and cannot");
+    }
+    /// Unmaps memory that this end could write.
+    fn unmap_writable(&mut self, side: usize, _: R) -> JobResult<Memory, R> {
+        panic!("end {side} unmaps memory that it writes, and cannot");
     }
     /// Ends the link.
     fn end_link(&mut self) {}
@@ -142,6 +147,7 @@ impl<R: Copy> JobQueue<R> {
             | Job::ReleaseImage(_)
             | Job::Deregister(_)
             | Job::Unmap(_)
+            | Job::UnmapWritable(_)
             | Job::EndLink => 0,
         };
         if fail_one_in > 0 && self.rng.one_in(fail_one_in) {
@@ -168,9 +174,10 @@ pub(super) fn logged<R: Into<Memory>>(job: Job<Memory, R>) -> Job<Memory, Memory
         Job::RegisterSource { buffer, bytes } => Job::RegisterSource { buffer, bytes },
         Job::RegisterDestination { buffer, bytes } => Job::RegisterDestination { buffer, bytes },
         Job::Deregister(registration) => Job::Deregister(registration),
-        Job::Expose { place, buffer } => Job::Expose { place, buffer },
-        Job::Map { place, bytes } => Job::Map { place, bytes },
+        Job::Expose { place, buffer, access } => Job::Expose { place, buffer, access },
+        Job::Map { place, bytes, access } => Job::Map { place, bytes, access },
         Job::Unmap(memory) => Job::Unmap(memory),
+        Job::UnmapWritable(memory) => Job::UnmapWritable(memory.into()),
         Job::EndLink => Job::EndLink,
     }
 }
@@ -211,9 +218,10 @@ pub(super) fn finish<R: Copy>(
             fabric.deregister(registration);
             Ok(JobOutcome::Released)
         }
-        Job::Expose { place, buffer } => fabric.expose(side, place, buffer),
-        Job::Map { place, bytes } => fabric.map(side, place, bytes),
+        Job::Expose { place, buffer, access } => fabric.expose(side, place, buffer, access),
+        Job::Map { place, bytes, access } => fabric.map(side, place, bytes, access),
         Job::Unmap(memory) => fabric.unmap(side, memory),
+        Job::UnmapWritable(memory) => fabric.unmap_writable(side, memory),
         Job::EndLink => {
             fabric.end_link();
             Ok(JobOutcome::Released)
@@ -238,6 +246,7 @@ const fn is_growth<R>(job: &Job<Memory, R>) -> bool {
         | Job::Expose { .. }
         | Job::Map { .. }
         | Job::Unmap(_)
+        | Job::UnmapWritable(_)
         | Job::EndLink => false,
     }
 }

@@ -13,6 +13,8 @@ pub enum Place {
     Landing,
     /// Memory of the peer's application, which the owner maps for reading.
     Exposed,
+    /// Memory of the owner's application, which the peer maps for writing.
+    Writable,
 }
 
 /// Index of a base that is not the first landing buffer.
@@ -61,8 +63,14 @@ impl Memory {
         Self { owner, place: Place::Exposed, index: place }
     }
 
+    /// Returns the memory of this end's application that the peer maps for writing at a place.
+    #[must_use]
+    pub const fn writable(owner: usize, place: u8) -> Self {
+        Self { owner, place: Place::Writable, index: place }
+    }
+
     const fn number(self) -> usize {
-        assert!(!matches!(self.place, Place::Exposed), "it is the application's");
+        assert!(!matches!(self.place, Place::Exposed | Place::Writable), "it is the application's");
         self.owner * PER_END + self.place as usize + self.index as usize
     }
 }

@@ -63,7 +63,8 @@ impl<'a> Client<'a> {
             }
             self.end.send(config, self.number)?;
             self.end.receive(config, self.number)?;
-            wrong_at = wrong_at.or(self.end.find_wrong_byte(config, self.number));
+            let found = self.end.find_wrong_byte(config, self.number)?;
+            wrong_at = wrong_at.or(found);
         }
         let server_found_wrong = self.channel.wait_done(1, self.end.timeout)? != [0];
         match wrong_at {

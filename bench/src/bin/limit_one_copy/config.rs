@@ -74,6 +74,8 @@ pub(crate) enum Way {
     Split,
     /// superpipe, out of registered buffers (not among the default ways)
     Registered,
+    /// the same, into trusted buffers, so that both ends copy a half (not among the default ways)
+    Trusted,
 }
 
 /// One configuration.
@@ -110,6 +112,11 @@ impl Config {
         Ok(configs)
     }
 
+    /// Returns true for the ways of superpipe.
+    pub(crate) const fn is_registered(self) -> bool {
+        matches!(self.way, Way::Registered | Way::Trusted)
+    }
+
     /// Bytes that the receiver copies in `split`.
     pub(crate) const fn first_half(self) -> usize {
         (self.bytes / 2).next_multiple_of(BYTES_UNIT / 2)
@@ -125,6 +132,7 @@ impl Describe for Config {
             Way::One => "one",
             Way::Split => "split",
             Way::Registered => "registered",
+            Way::Trusted => "trusted",
         };
         vec![
             ("way", json!(way)),

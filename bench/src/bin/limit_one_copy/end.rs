@@ -42,7 +42,7 @@ const SHARED_BUFFERS: usize = 3;
 pub(crate) struct SharedState<'a> {
     pub(crate) map: &'a SharedMapping,
     pub(crate) options: &'a Options,
-    /// where the two processes connect for `registered`
+    /// where the two processes connect for `registered` and `trusted`
     pub(crate) address: &'a Address,
     /// a command names a configuration by its index
     pub(crate) configs: &'a [Config],
@@ -145,9 +145,9 @@ pub(crate) struct End<'a> {
     incoming: Ring<'a>,
     /// the two sources of `ring`
     from: MmapMut,
-    /// the destination of all ways but `split`
+    /// the destination of all ways but `split` and `trusted`
     to: MmapMut,
-    /// the connection of `registered`
+    /// the connection of `registered` and `trusted`
     registered: Option<Registered>,
 }
 
@@ -159,7 +159,8 @@ impl<'a> End<'a> {
         timeout: &'a Timeout,
     ) -> Result<Self, Failure> {
         let options = shared.options;
-        let registered = options.way.contains(&Way::Registered).then(|| match side {
+        let is_asked_for = options.way.iter().any(|way| matches!(way, Way::Registered | Way::Trusted));
+        let registered = is_asked_for.then(|| match side {
             Side::Client => Registered::connect(shared.address, options.bytes_max()),
             Side::Server => Registered::accept(shared.address, options.bytes_max()),
         });
@@ -191,6 +192,11 @@ impl<'a> End<'a> {
         if is_check || !config.unwritten {
             self.write(config, number);
         }
+        if config.way == Way::Trusted
+            && let Some(registered) = &mut self.registered
+        {
+            registered.offer()?;
+        }
         match self.side {
             Side::Client => await_word::<true>(self.peers.ready, number, self.timeout),
             Side::Server => {
@@ -207,7 +213,7 @@ impl<'a> End<'a> {
                 let at = self.private_source_at(number);
                 self.out.send(&self.from[at..at + config.bytes], config.copy)?;
             }
-            Way::Registered => {
+            Way::Registered | Way::Trusted => {
                 if let Some(registered) = &mut self.registered {
                     registered.send(number, config.bytes)?;
                 }
@@ -234,10 +240,12 @@ impl<'a> End<'a> {
 
     /// Receives message `number`, or the answer to it: returns when it is complete.
     pub(crate) fn receive(&mut self, config: Config, number: u64) -> Result<(), Failure> {
-        if config.way == Way::Registered
-            && let Some(registered) = &mut self.registered
-        {
-            return registered.receive(&mut self.to[..config.bytes]);
+        if let Some(registered) = &mut self.registered {
+            match config.way {
+                Way::Registered => return registered.receive(&mut self.to[..config.bytes]),
+                Way::Trusted => return registered.receive_trusted(),
+                Way::Ring | Way::One | Way::Split => {}
+            }
         }
         if config.way == Way::Ring {
             self.incoming.receive(&mut self.to[..config.bytes], config.copy)?;
@@ -264,15 +272,20 @@ impl<'a> End<'a> {
     }
 
     /// Returns the place of the first wrong byte, or word in `split`, of the message received last.
-    pub(crate) fn find_wrong_byte(&self, config: Config, number: u64) -> Option<usize> {
+    pub(crate) fn find_wrong_byte(&mut self, config: Config, number: u64) -> Result<Option<usize>, Failure> {
         let contents = self.side.other().contents(number);
+        if config.way == Way::Trusted
+            && let Some(registered) = &self.registered
+        {
+            registered.copy_received(&mut self.to[..config.bytes])?;
+        }
         if config.way != Way::Split {
-            return pattern::find_wrong_byte(contents, &self.to[..config.bytes]);
+            return Ok(pattern::find_wrong_byte(contents, &self.to[..config.bytes]));
         }
         let words = self.shared.map.words(self.destination_at(self.side), config.bytes);
         let is_wrong =
             |(index, word): (u64, &AtomicU64)| word.load(Ordering::Relaxed) != pattern::word(contents, index);
-        (0..).zip(words).position(is_wrong).map(|index| index * 8)
+        Ok((0..).zip(words).position(is_wrong).map(|index| index * 8))
     }
 
     /// Flips a bit of the last byte of the source of message `number`.
@@ -289,7 +302,7 @@ impl<'a> End<'a> {
     /// Writes every byte of the source of message `number`.
     fn write(&mut self, config: Config, number: u64) {
         let contents = self.side.contents(number);
-        if config.way == Way::Registered
+        if config.is_registered()
             && let Some(registered) = &mut self.registered
         {
             registered.write(number, contents, config.bytes);
@@ -311,6 +324,10 @@ impl<'a> End<'a> {
         if config.way == Way::Split {
             let words = self.shared.map.words(self.destination_at(self.side), config.bytes);
             black_box(words.iter().fold(0, |sum, word| sum ^ word.load(Ordering::Relaxed)));
+        } else if config.way == Way::Trusted
+            && let Some(registered) = &self.registered
+        {
+            registered.read_received(config.bytes);
         } else {
             black_box(self.to[..config.bytes].iter().fold(0, |sum, byte| sum ^ byte));
         }

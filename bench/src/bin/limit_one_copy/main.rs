@@ -7,6 +7,7 @@
 //!   message is complete when both have.
 //! - `registered`, only if it is asked for: superpipe by the protocol register-cached, out of registered buffers. Its median has the ratio to `one`
 //!   in the same round, too.
+//! - `trusted`, only if it is asked for: the same into trusted buffers, which each end offers before the time begins. Compare it with `split`.
 //!
 //! Before each message both processes write every byte of their sources, so that the message is as an application leaves it: in the
 //! caches of the sender's core as far as it fits. Then they meet, and only then the time begins. It ends when the answer, of the same

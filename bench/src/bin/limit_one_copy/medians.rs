@@ -1,4 +1,4 @@
-//! The result of all rounds: the median of each configuration, and its ratios to the ring and to one bare copy in the same round.
+//! The result of all rounds: the median of each configuration, and its ratios to the bare ways in the same round.
 
 use serde_json::{Value, json};
 use superpipe_bench::probe::Distance;
@@ -40,7 +40,7 @@ impl<'a> Medians<'a> {
             }
             let rates: Vec<f64> =
                 self.rounds_us[index].iter().map(|us| config.bytes as f64 / (us * 1000.0)).collect();
-            let ratios = [self.over(index, Way::Ring), self.over(index, Way::One)];
+            let ratios = [Way::Ring, Way::One, Way::Split].map(|way| self.over(index, way));
             let rate = Spread::new(&rates);
             if json {
                 let mut object = to_json(config, rates.len(), rate, ratios);
@@ -66,12 +66,12 @@ fn to_json(
     config: &Config,
     rounds: usize,
     rate: Spread,
-    [over_ring, over_one]: [Option<Spread>; 2],
+    [over_ring, over_one, over_split]: [Option<Spread>; 3],
 ) -> Value {
     let mut object = json!({
         "event": "median", "kind": Config::KIND, "rounds": rounds, "bytes": config.bytes,
         "gb_per_s": rate.to_json(), "over_ring": over_ring.map(Spread::to_json),
-        "over_one": over_one.map(Spread::to_json),
+        "over_one": over_one.map(Spread::to_json), "over_split": over_split.map(Spread::to_json),
     });
     for (name, value) in config.parts() {
         object[name] = value;
@@ -79,13 +79,13 @@ fn to_json(
     object
 }
 
-fn to_row(config: &Config, rounds: usize, rate: Spread, ratios: [Option<Spread>; 2]) -> String {
+fn to_row(config: &Config, rounds: usize, rate: Spread, ratios: [Option<Spread>; 3]) -> String {
     let parts: Vec<String> = config.parts().iter().map(|(name, value)| format!("{name} {value}")).collect();
     let ratio = |name: &str, ratio: Option<Spread>| {
         ratio.map_or(String::new(), |ratio| format!("  over {name} {}", ratio.to_text()))
     };
-    let [over_ring, over_one] = ratios;
-    let ratios = ratio("ring", over_ring) + &ratio("one", over_one);
+    let [over_ring, over_one, over_split] = ratios;
+    let ratios = ratio("ring", over_ring) + &ratio("one", over_one) + &ratio("split", over_split);
     format!(
         "median of {rounds}  {:>9} B  {:<50}  {} GB/s{ratios}",
         config.bytes,

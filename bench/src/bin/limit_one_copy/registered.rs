@@ -1,8 +1,11 @@
-//! superpipe beside the bare ways: a connection by the protocol register-cached, with two registered buffers as sources.
+//! superpipe beside the bare ways: a connection by the protocol register-cached, with two registered buffers as sources, and a trusted one as
+//! destination.
+
+use core::hint::black_box;
 
 use superpipe::{
-    Address, Connection, Listener, Options as ConnectionOptions, Protocol, RegisteredBuf, Tuning,
-    WaitStrategy,
+    Address, Connection, Listener, Options as ConnectionOptions, PeerTrust, Protocol, RegisteredBuf,
+    TrustedBuf, Tuning, WaitStrategy,
 };
 use superpipe_bench::connection::{DEADLINE, fail};
 use superpipe_bench::failure::Failure;
@@ -13,6 +16,7 @@ pub(crate) struct Registered {
     connection: Connection,
     /// used in turn
     sources: [RegisteredBuf; 2],
+    destination: TrustedBuf,
 }
 
 impl Registered {
@@ -29,7 +33,8 @@ impl Registered {
 
     fn new(connection: Result<Connection, superpipe::Error>, bytes_max: usize) -> Result<Self, Failure> {
         let source = || RegisteredBuf::new(bytes_max).map_err(fail);
-        Ok(Self { connection: connection.map_err(fail)?, sources: [source()?, source()?] })
+        let destination = TrustedBuf::new(bytes_max).map_err(fail)?;
+        Ok(Self { connection: connection.map_err(fail)?, sources: [source()?, source()?], destination })
     }
 
     const fn index(number: u64) -> usize {
@@ -50,6 +55,28 @@ impl Registered {
         self.connection.send_registered(0, source, 0..bytes, DEADLINE).map_err(fail)
     }
 
+    /// Offers the destination for the next message.
+    pub(crate) fn offer(&mut self) -> Result<(), Failure> {
+        self.connection.offer(&mut self.destination).map(drop).map_err(fail)
+    }
+
+    /// Receives into the trusted buffer.
+    pub(crate) fn receive_trusted(&mut self) -> Result<(), Failure> {
+        self.connection.recv_trusted(&mut self.destination, DEADLINE).map(drop).map_err(fail)
+    }
+
+    /// Copies the message in the trusted buffer out.
+    pub(crate) fn copy_received(&self, to: &mut [u8]) -> Result<(), Failure> {
+        self.destination.read(0, to).map_err(fail)
+    }
+
+    /// Reads every byte of the message in the trusted buffer.
+    pub(crate) fn read_received(&self, bytes: usize) {
+        // SAFETY: the message was received, and the buffer was not offered since.
+        let message = unsafe { self.destination.as_slice() };
+        black_box(message[..bytes].iter().fold(0, |sum, byte| sum ^ byte));
+    }
+
     pub(crate) fn receive(&mut self, to: &mut [u8]) -> Result<(), Failure> {
         self.connection.recv_into(&mut [to], DEADLINE).map(drop).map_err(fail)
     }
@@ -58,5 +85,7 @@ impl Registered {
 fn options() -> ConnectionOptions {
     let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
     let wait = WaitStrategy::Spin;
-    ConnectionOptions { tuning, wait, idle_timeout: DEADLINE, ..ConnectionOptions::default() }
+    // SAFETY: the peer is this program.
+    let peer_trust = unsafe { PeerTrust::declare() };
+    ConnectionOptions { tuning, wait, peer_trust, idle_timeout: DEADLINE, ..ConnectionOptions::default() }
 }

@@ -29,7 +29,7 @@ pub(crate) fn serve(shared: &SharedState, timeout: &Timeout) -> Result<(), Failu
             end.prepare(config, number, is_check)?;
             end.receive(config, number)?;
             // Compared before the answer, since the client's next message may come any time after it.
-            all_right &= !is_check || end.find_wrong_byte(config, number).is_none();
+            all_right &= !is_check || end.find_wrong_byte(config, number)?.is_none();
             end.send(config, number)?;
         }
         channel.answer(&[u64::from(!all_right)]);

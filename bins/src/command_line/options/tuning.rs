@@ -18,9 +18,10 @@ pub struct RouteOptions {
     #[arg(long, value_name = "N", help_heading = "RDMA")]
     pub gid_index: Option<u32>,
 
-    /// Trust the other end, over RDMA: with --protocol register-cached, it keeps the right to write to the buffers that its messages are
-    /// received into, which saves their registration for each message. A peer with a defect or ill will can then change them at any time
-    #[arg(long, help_heading = "RDMA")]
+    /// Trust the other end: with --protocol register-cached, it keeps the right to write to the buffers that its messages are received
+    /// into. Over RDMA that saves their registration for each message, over shared memory it lets both ends copy a message at once (rperf).
+    /// A peer with a defect or ill will can then change them at any time
+    #[arg(long, help_heading = "Tuning")]
     pub trust_peer: bool,
 }
 

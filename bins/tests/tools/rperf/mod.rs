@@ -29,7 +29,12 @@ impl Scratch {
 
     /// Runs one client with its server. Returns the client's standard output and both ends.
     pub(super) fn measure(&self, arguments: &[&str]) -> (String, Ended, Ended) {
-        let server = self.start_server(&[]);
+        self.measure_with(&[], arguments)
+    }
+
+    /// Does the same with a server that has these arguments.
+    pub(super) fn measure_with(&self, serving: &[&str], arguments: &[&str]) -> (String, Ended, Ended) {
+        let server = self.start_server(serving);
         let out = self.root().join("out");
         let mut client = self.client(arguments);
         let client = self.run("rperf", client.stdout(fs::File::create(&out).unwrap()));

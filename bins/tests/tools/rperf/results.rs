@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 25] = [
+const MORE_FIELDS: [&str; 26] = [
     "iterations",
     "batch",
     "fresh",
@@ -22,6 +22,7 @@ const MORE_FIELDS: [&str; 25] = [
     "peer_cpu_percent",
     "verified",
     "one_copy_percent",
+    "split_copy_percent",
     "registrations_hit",
     "registrations_missed",
     "fabric",
@@ -300,4 +301,24 @@ fn verbose_names_the_copies_of_each_size() {
     client.assert_done();
     server.assert_done();
     assert!(client.said.contains("1 MiB: 100 % of the bytes sent were copied once"), "{}", client.said);
+}
+
+/// The server offers its buffer before it sends the answer that the client waits for, so the client's messages find it.
+#[test]
+fn both_ends_copy_messages_to_a_server_that_trusts() {
+    let scratch = Scratch::new("perf-trusted");
+    let arguments = ["-v", "--protocol", "register-cached", "--sizes", "64K,1M", "--json=-"];
+    for more in [&["--iterations", "50"][..], &["--iterations", "50", "--verify"]] {
+        let arguments = [&arguments[..], more, &QUICK[2..]].concat();
+        let (out, client, server) = scratch.measure_with(&["--trust-peer"], &arguments);
+        client.assert_done();
+        server.assert_done();
+        let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [short, long] = &objects[..] else { panic!("{objects:?}") };
+        assert_eq!((&short["one_copy_percent"], &short["split_copy_percent"]), (&0.0.into(), &0.0.into()));
+        let [once, split] =
+            ["one_copy_percent", "split_copy_percent"].map(|name| long[name].as_f64().unwrap());
+        assert!(once > 99.0 && (10.0..=50.1).contains(&split), "{more:?} {long:?}");
+        assert!(client.said.contains(" % by this end; "), "{}", client.said);
+    }
 }

@@ -1,8 +1,8 @@
 //! A peer that is played by hand: the words of both ends, and each rule that a peer can break. wire.md 4.9, 5.6.
 
 use superpipe_core::{
-    Arrival, Closed, Config, Endpoint, Exposed, ExposedState, Failure, Line, Origin, Protocol, ProtocolError,
-    Readable,
+    Arrival, Buffer, Closed, Config, Endpoint, Exposed, ExposedState, Failure, Line, Origin, PeerAccess,
+    Protocol, ProtocolError, Readable,
 };
 use superpipe_testkit::wire::{self, kind};
 use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric};
@@ -12,22 +12,22 @@ use super::{C0_BYTES, LAYOUT, payload};
 const NAMED: u64 = kind::RTS | kind::FIN | kind::REMOTE;
 
 /// End 0. The test plays end 1.
-struct Victim<F: TestFabric> {
-    fabric: F,
-    end: Endpoint<F>,
+pub(super) struct Victim<F: TestFabric> {
+    pub(super) fabric: F,
+    pub(super) end: Endpoint<F>,
     controls: u32,
     chunks: u32,
 }
 
 impl<F: TestFabric> Victim<F> {
-    fn new(protocol: Protocol, arrival: Arrival) -> Self {
+    pub(super) fn new(protocol: Protocol, arrival: Arrival) -> Self {
         let fabric = F::new(&Setup::new(LAYOUT, 1));
         let config = Config { protocol, arrival, c0_bytes: C0_BYTES, folds: 1, ..Config::default() };
         let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         Self { fabric, end, controls: 0, chunks: 0 }
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..200 {
             self.end.progress(&mut self.fabric);
             self.fabric.step();
@@ -36,7 +36,7 @@ impl<F: TestFabric> Victim<F> {
     }
 
     /// Writes the peer's next control message.
-    fn control(&mut self, words: [u64; 4]) {
+    pub(super) fn control(&mut self, words: [u64; 4]) {
         let flag = u64::from(self.controls) + 1;
         let [number, one, two, three] = words;
         let line = Line([number, one, two, three, 0, 0, 0, flag]);
@@ -48,7 +48,7 @@ impl<F: TestFabric> Victim<F> {
     }
 
     /// Writes the peer's next chunk, and has the victim look at it.
-    fn chunk(&mut self, line: Line) {
+    pub(super) fn chunk(&mut self, line: Line) {
         let flag = u64::from(self.chunks) + 1;
         let Line([head, tag, length, bytes, transfer, place, offset, _]) = line;
         let line = Line([head, tag, length, bytes, transfer, place, offset, flag]);
@@ -65,23 +65,23 @@ impl<F: TestFabric> Victim<F> {
     }
 
     /// Returns the victim's control message number `number`.
-    fn said(&self, number: u32) -> Line {
+    pub(super) fn said(&self, number: u32) -> Line {
         self.fabric.memories().line(Memory::control_page(1), wire::mailbox(number))
     }
 
     #[track_caller]
-    fn is_broken(&self, rule: ProtocolError) {
+    pub(super) fn is_broken(&self, rule: ProtocolError) {
         assert_eq!(self.end.closed(), Some(Closed::Failed(Failure::Protocol(rule))));
     }
 }
 
 impl Victim<Direct> {
-    fn direct() -> Self {
+    pub(super) fn direct() -> Self {
         Self::new(Protocol::RegisterCached, Arrival::Flag)
     }
 
     /// The peer has exposed memory of 1000 bytes in place 2.
-    fn mapped(arrival: Arrival) -> Self {
+    pub(super) fn mapped(arrival: Arrival) -> Self {
         let mut t = Self::new(Protocol::RegisterCached, arrival);
         t.hand_over(2, 1000);
         t.control([9, 2, 1000, 0]);
@@ -90,9 +90,14 @@ impl Victim<Direct> {
     }
 
     fn hand_over(&mut self, place: u8, bytes: usize) {
+        self.hand_over_for(place, bytes, PeerAccess::Read);
+    }
+
+    pub(super) fn hand_over_for(&mut self, place: u8, bytes: usize, access: PeerAccess) -> Buffer {
         let buffer = self.fabric.exposed().add(1, payload(bytes, 3));
-        let exposed = self.fabric.exposed().expose::<()>(1, place, buffer);
+        let exposed = self.fabric.exposed().expose::<()>(1, place, buffer, access);
         assert!(exposed.is_ok());
+        buffer
     }
 
     /// Exposes memory of 3000 bytes, and asks the peer.
@@ -179,7 +184,7 @@ fn an_expose_names_a_free_place_and_bytes() {
         t.control([9, place, bytes, 0]);
         t.is_broken(ProtocolError::ExposeWrong);
     }
-    for (word, value) in [(1, 256), (2, 1 << 32), (3, 1)] {
+    for (word, value) in [(1, 256), (2, 1 << 32), (3, 2)] {
         let mut words = [9, 0, 1000, 0];
         words[word] |= value;
         let mut t = Victim::direct();

@@ -1,4 +1,4 @@
-//! Messages out of memory that the peer maps, over direct store. wire.md 4.9, 5.6.
+//! Messages out of memory that the peer maps, and into memory that it writes, over direct store. wire.md 4.9, 4.10, 5.6, 5.7.
 //!
 //! The fabric panics where memory is read that is not mapped, and where a job is begun that cannot be.
 
@@ -11,8 +11,10 @@ use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
 
 mod endings;
 mod hostile;
+mod hostile_splitting;
 mod places;
 mod properties;
+mod splitting;
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 const C0_BYTES: u32 = 600;
@@ -24,6 +26,8 @@ const ROUNDS: usize = 4000;
 struct Two {
     fabric: Direct,
     ends: [Driver<Direct>; 2],
+    /// Memory of each end that it has offered.
+    offered: [Option<(Exposed, Buffer)>; 2],
 }
 
 impl Two {
@@ -40,7 +44,7 @@ impl Two {
             let endpoint = Endpoint::new(&fabric, fabric.attachment(side), config, origin).unwrap();
             Driver::new(endpoint, 1 + side as u64, WaitStrategy::Yield, 2_000_000_000, Nanos(0))
         });
-        Self { fabric, ends }
+        Self { fabric, ends, offered: [None; 2] }
     }
 
     fn end(&mut self, side: usize) -> (&mut Endpoint<Direct>, &mut Direct) {
@@ -59,6 +63,48 @@ impl Two {
         let (exposed, buffer) = self.expose(side, bytes);
         self.settle();
         (exposed.unwrap(), buffer)
+    }
+
+    /// Exposes memory that the peer may write, and makes no round.
+    fn expose_writable(&mut self, side: usize, bytes: Vec<u8>) -> (Option<Exposed>, Buffer) {
+        let buffer = self.fabric.exposed().add(side, bytes);
+        let (end, fabric) = self.end(side);
+        (end.expose_writable(fabric, buffer), buffer)
+    }
+
+    /// Exposes memory that the peer may write, and lets both ends come to rest.
+    fn writable(&mut self, side: usize, bytes: Vec<u8>) -> (Exposed, Buffer) {
+        let (exposed, buffer) = self.expose_writable(side, bytes);
+        self.settle();
+        (exposed.unwrap(), buffer)
+    }
+
+    /// Offers memory to the next message of the peer. From then on the peer may write it.
+    fn offer(&mut self, side: usize, (exposed, buffer): (Exposed, Buffer), offset: u32) -> bool {
+        let (end, fabric) = self.end(side);
+        let is_offered = end.offer(fabric, exposed, offset);
+        if is_offered {
+            self.fabric.exposed().offer(buffer, offset as usize);
+            self.offered[side] = Some((exposed, buffer));
+        }
+        is_offered
+    }
+
+    fn is_offered(&self, side: usize, exposed: Exposed) -> bool {
+        self.ends[side].endpoint().is_offered(exposed)
+    }
+
+    /// Takes memory back that is not offered any more: the application writes all of it, and the peer must not.
+    fn take_back(&mut self) {
+        for side in 0..2 {
+            let Some((exposed, buffer)) = self.offered[side] else { continue };
+            if !self.is_offered(side, exposed) {
+                self.fabric.exposed().end_offer(side);
+                let bytes = self.fabric.exposed().bytes(buffer).len();
+                self.fabric.exposed().write(buffer, 0, &vec![0xee; bytes]);
+                self.offered[side] = None;
+            }
+        }
     }
 
     fn state(&self, side: usize, exposed: Exposed) -> ExposedState {

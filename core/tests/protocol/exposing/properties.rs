@@ -1,9 +1,9 @@
-//! Both ends expose, send, withdraw and write again what is not shared any more, in any order, with jobs that fail, and counts near their
-//! wraps.
+//! Both ends expose, send, offer, withdraw and write again what is neither shared nor offered any more, in any order, with jobs that fail, and counts
+//! near their wraps.
 
 use proptest::prelude::*;
-use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
-use superpipe_core::{Arrival, Buffer, Exposed, ExposedState, Origin, Protocol, Readable, SendMemory};
+use superpipe_core::driver::{Drive, Received, RecvFailed, RecvOperation, SendOperation};
+use superpipe_core::{Arrival, Buffer, End, Exposed, ExposedState, Origin, Protocol, Readable, SendMemory};
 use superpipe_testkit::PairFabric;
 
 use super::{Two, payload};
@@ -15,6 +15,11 @@ const BYTES: usize = 4000;
 enum Act {
     Expose,
     Withdraw(usize),
+    /// Exposes memory that the peer may write.
+    ExposeWritable,
+    WithdrawWritable(usize),
+    /// Offers a memory to the next message of the peer.
+    Offer(usize, u32),
     /// Writes into a memory that is not shared.
     Write(usize),
     /// Sends a message out of a memory.
@@ -23,6 +28,7 @@ enum Act {
         offset: usize,
         bytes: usize,
     },
+    Cancel,
     Receive,
     Read(u32),
     Reject,
@@ -34,6 +40,10 @@ fn act() -> impl Strategy<Value = (usize, Act)> {
     let act = prop_oneof![
         2 => Just(Act::Expose),
         1 => memory.clone().prop_map(Act::Withdraw),
+        1 => Just(Act::ExposeWritable),
+        1 => (0..3usize).prop_map(Act::WithdrawWritable),
+        4 => (0..3usize, 0..900u32).prop_map(|(memory, offset)| Act::Offer(memory, offset)),
+        1 => Just(Act::Cancel),
         2 => memory.clone().prop_map(Act::Write),
         5 => (memory, 0..BYTES, 1..BYTES).prop_map(|(memory, offset, bytes)| {
             Act::Send { memory, offset, bytes: bytes.min(BYTES - offset) }
@@ -56,6 +66,8 @@ struct Memory {
 #[derive(Default)]
 struct Way {
     memories: Vec<Memory>,
+    /// Memories of the receiver that the sender may write.
+    rooms: Vec<Memory>,
     out: Option<(SendOperation, Vec<u8>)>,
     /// Messages that must come, in order.
     due: std::collections::VecDeque<Vec<u8>>,
@@ -75,12 +87,23 @@ impl Way {
         }
     }
 
+    /// Cancels a message of which a part was sent.
+    fn cancel(&mut self, t: &mut Two, side: usize) {
+        if let Some((op, _)) = self.out.as_mut().filter(|(op, _)| op.has_begun() && op.sent() > 0) {
+            t.ends[side].cancel_send(&mut t.fabric, op, superpipe_core::Reason(9));
+            self.out = None;
+        }
+    }
+
     fn receive(&mut self, t: &mut Two, side: usize) {
         if !self.read.is_empty() {
             return;
         }
         let (mut op, mut place) = self.into.take().unwrap_or_else(|| (RecvOperation::new(), vec![0; BYTES]));
         match t.ends[side].drive_recv(&mut t.fabric, &mut op, &mut [&mut place]) {
+            Drive::Done(Err(RecvFailed::Cancelled(_))) => {
+                _ = self.due.pop_front().expect("a message that was sent")
+            }
             Drive::Done(result) => {
                 let Received { bytes, .. } = result.unwrap();
                 let due = self.due.pop_front().expect("a message that was sent");
@@ -101,6 +124,10 @@ impl Way {
         }
         match end.readable(fabric, max_bytes) {
             Readable::Nothing => {}
+            Readable::Ended(End::Cancelled(_)) => {
+                self.due.pop_front().expect("a message that was sent");
+                self.read.clear();
+            }
             Readable::Ended(_) => self.ended(),
             Readable::Run(run) => {
                 for (at, bytes) in run.spans() {
@@ -120,7 +147,7 @@ impl Way {
     }
 }
 
-fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &[(usize, Act)]) -> u64 {
+fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &[(usize, Act)]) -> [u64; 2] {
     let mut t = Two::with(arrival, [Protocol::RegisterCached; 2], seed, origin);
     t.fabric.fail_exposing(fail_one_in);
     let mut ways: [Way; 2] = Default::default();
@@ -138,6 +165,27 @@ fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &
                     assert_eq!(t.state(side, memory.exposed), ExposedState::Gone);
                 }
             }
+            Act::ExposeWritable => {
+                let (exposed, buffer) = t.expose_writable(side, vec![0xaa; BYTES]);
+                let rooms = &mut ways[1 - side].rooms;
+                if rooms.len() < 3 {
+                    rooms.extend(exposed.map(|exposed| Memory { exposed, buffer }));
+                } else if let Some(exposed) = exposed {
+                    t.withdraw(side, exposed);
+                }
+            }
+            Act::WithdrawWritable(index) => {
+                let rooms = &mut ways[1 - side].rooms;
+                if index < rooms.len() {
+                    t.withdraw(side, rooms.swap_remove(index).exposed);
+                }
+            }
+            Act::Offer(index, offset) => {
+                if let Some(room) = ways[1 - side].rooms.get(index).copied() {
+                    t.offer(side, (room.exposed, room.buffer), offset);
+                }
+            }
+            Act::Cancel => ways[side].cancel(&mut t, side),
             Act::Write(index) => {
                 let Some(memory) = ways[side].memories.get(index).copied() else { continue };
                 // Messages under way through the ring are out of slices of their own.
@@ -174,6 +222,7 @@ fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &
                 }
             }
         }
+        t.take_back();
     }
     for _ in 0..3000 {
         for side in 0..2 {
@@ -181,6 +230,7 @@ fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &
             ways[1 - side].read(&mut t, side, if ways[1 - side].read.is_empty() { 0 } else { 100_000 });
             ways[1 - side].receive(&mut t, side);
             t.ends[side].progress(&mut t.fabric);
+            t.take_back();
         }
         if ways.iter().all(|way| way.out.is_none() && way.due.is_empty()) {
             break;
@@ -195,11 +245,23 @@ fn play(seed: u64, arrival: Arrival, fail_one_in: usize, origin: Origin, acts: &
             t.withdraw(side, memory.exposed);
         }
     }
+    for side in 0..2 {
+        // An offer ends with the next message.
+        assert!(t.ends[1 - side].try_send(&mut t.fabric, 1, &[b"line"]).is_ok());
+        assert!(t.receive(side, 9).is_some_and(|(_, bytes)| bytes == b"line"));
+        for room in &ways[1 - side].rooms {
+            assert!(!t.is_offered(side, room.exposed));
+            t.withdraw(side, room.exposed);
+        }
+    }
     t.settle();
     t.settle();
     assert_eq!([0, 1].map(|side| t.fabric.exposed().mapped(side)), [0; 2]);
     assert!(t.fabric.is_quiescent());
-    t.ends.iter().map(|end| end.counters().exposed_bytes_received).sum()
+    t.ends.iter().fold([0; 2], |[exposed, split], end| {
+        let counters = end.counters();
+        [exposed + counters.exposed_bytes_received, split + counters.split_bytes_received]
+    })
 }
 
 proptest! {
@@ -233,5 +295,15 @@ fn the_harness_maps_memory() {
         (0, Act::Send { memory: 0, offset: 9, bytes: 2000 }),
         (1, Act::Receive),
     ];
-    assert_eq!(play(1, Arrival::Flag, 0, Origin::default(), &acts), 2000);
+    assert_eq!(play(1, Arrival::Flag, 0, Origin::default(), &acts), [2000, 0]);
+    let split = [
+        (1, Act::ExposeWritable),
+        (1, Act::Progress(99)),
+        (0, Act::Progress(99)),
+        (1, Act::Progress(99)),
+        (1, Act::Offer(0, 9)),
+    ];
+    let (expose, send) = acts.split_at(4);
+    let acts = [expose, &split, send].concat();
+    assert_eq!(play(1, Arrival::Flag, 0, Origin::default(), &acts), [960, 1040]);
 }

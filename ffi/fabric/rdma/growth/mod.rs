@@ -131,6 +131,7 @@ impl Growth {
             | Job::Expose { .. }
             | Job::Map { .. }
             | Job::Unmap(_)
+            | Job::UnmapWritable(_)
             | Job::EndLink => Err(Busy),
         }
     }

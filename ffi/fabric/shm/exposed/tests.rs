@@ -81,6 +81,41 @@ fn a_trusted_peer_writes_what_the_owner_sees() {
     assert_eq!(byte, 7);
 }
 
+/// A seal against holes would forbid the peer's writes, too.
+#[test]
+fn a_hole_in_memory_that_is_written_is_allocated_anew() {
+    let memory = ExposedMemory::create(c"test", 2 * 4096, PeerAccess::ReadWrite).unwrap();
+    let PeerMemory::Writable(theirs) = adopt(&memory) else { panic!("it is not writable") };
+    // SAFETY: the byte is inside the mapping, and no other thread knows it.
+    unsafe { memory.as_ptr().write_volatile(9) };
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(memory.fd(), punch, 0, PAGE).unwrap();
+    assert_eq!(allocated_bytes(memory.fd()), PAGE);
+    // SAFETY: the bytes are inside both mappings, and no other thread knows them.
+    let seen = unsafe {
+        let hole = memory.as_ptr().read_volatile();
+        theirs.as_ptr().write_volatile(7);
+        [hole, memory.as_ptr().read_volatile()]
+    };
+    assert_eq!((seen, allocated_bytes(memory.fd())), ([0, 7], 2 * PAGE));
+    for bytes in [0, PAGE, 5 * PAGE] {
+        let file = File::from(sent(&memory));
+        assert_eq!(file.set_len(bytes).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    }
+    assert_eq!(fcntl_add_seals(memory.fd(), SealFlags::WRITE), Err(Errno::PERM), "no seal can be added");
+}
+
+#[test]
+fn pages_of_memory_to_be_written_are_allocated_and_mapped_first() {
+    let fd = sealable(300 * PAGE, PeerAccess::ReadWrite.seals());
+    let seen = PeerMemory::adopt(fd.try_clone().unwrap(), 300 * PAGE, PeerAccess::ReadWrite).unwrap();
+    assert_eq!((allocated_bytes(&fd), seen.len()), (300 * PAGE, 300 * 4096));
+    let mut resident = vec![0_u8; 300];
+    // SAFETY: the range is the mapping's, and the vector has a byte for each of its pages.
+    let answer = unsafe { libc::mincore(seen.as_ptr().as_ptr().cast(), seen.len(), resident.as_mut_ptr()) };
+    assert!(answer == 0 && resident.iter().all(|page| page & 1 == 1));
+}
+
 #[test]
 fn memory_outlives_its_owner_at_the_peer() {
     let memory = ExposedMemory::create(c"test", 1, PeerAccess::Read).unwrap();

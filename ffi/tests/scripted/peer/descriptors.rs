@@ -43,6 +43,7 @@ pub(super) fn carried(carry: Carry, bytes: usize) -> Vec<OwnedFd> {
         }
         Carry::Buffer => vec![buffer(BUFFER_BYTES, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
         Carry::OpenBuffer => vec![buffer(BUFFER_BYTES, sizes | F_SEAL_SEAL)],
+        Carry::SmallOpenBuffer => vec![buffer(BUFFER_BYTES - 4096, sizes | F_SEAL_SEAL)],
         Carry::SmallBuffer => vec![buffer(BUFFER_BYTES - 4096, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
         Carry::LargeBuffer => vec![buffer(BUFFER_BYTES + 4096, sizes | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)],
         Carry::DevNull => vec![File::open("/dev/null").unwrap().into()],

@@ -64,6 +64,7 @@ pub(crate) enum Carry {
     /// the same, a page shorter, or longer
     SmallBuffer,
     LargeBuffer,
+    SmallOpenBuffer,
     /// no memory
     DevNull,
     Pipe,
@@ -217,6 +218,7 @@ pub(crate) const RETIRED: u64 = 8;
 pub(crate) const EXPOSE: u64 = 9;
 pub(crate) const EXPOSE_ANSWER: u64 = 10;
 pub(crate) const WITHDRAWN: u64 = 11;
+pub(crate) const OFFER: u64 = 12;
 
 /// Reasons (wire.md 5).
 pub(crate) const DONE: u64 = 0;

@@ -7,7 +7,7 @@ use superpipe_testkit::wire;
 
 use super::link::{Link, Told};
 use super::packets::{LINE, Layout};
-use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, RTS, STREAM, WANT_CTS, pattern};
+use super::script::{CANCEL, CTS, FIN, INLINE, LEFT, Of, REMOTE, RTS, STREAM, WANT_CTS, pattern};
 use super::{size, wait};
 
 /// Offsets in a control page (wire.md 2.1).
@@ -385,7 +385,8 @@ impl Wire {
     pub(super) fn take_chunk(&mut self) -> bool {
         let words = self.await_chunk();
         let (bits, sequence) = (words[0], self.taken_chunks + 1);
-        let is_line = bits & (INLINE | CANCEL) != 0;
+        // Neither of these has payload in blocks; that with REMOTE has other bytes in word 3.
+        let is_line = bits & (INLINE | CANCEL | REMOTE) != 0;
         let bytes = if is_line { 0 } else { size(words[3]) };
         let many = self.layout.blocks_for(bytes) as u64;
         if bits & RTS != 0 {

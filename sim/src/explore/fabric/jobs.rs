@@ -107,7 +107,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             }
             Job::Expose { place, .. } => format!("memory is handed over for place {place}"),
             Job::Map { place, .. } => format!("memory is mapped at place {place}"),
-            Job::Unmap(memory) => format!("memory is unmapped at place {}", memory.index),
+            Job::Unmap(memory) | Job::UnmapWritable(memory) => {
+                format!("memory is unmapped at place {}", memory.index)
+            }
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)
@@ -130,7 +132,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         match job {
             Job::ReleaseLanding(memory) => self.release_landing(side, memory),
             Job::ReleaseImage(memory) => self.release_image(side, memory),
-            Job::Unmap(memory) => {
+            Job::Unmap(memory) | Job::UnmapWritable(memory) => {
                 let unmapped = self.exposed.change().unmap::<Memory>(memory);
                 assert!(unmapped.is_ok(), "memory is not unmapped");
             }
@@ -160,9 +162,13 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let result = match job {
             Job::ProvisionLanding { place, layout } => self.provision_landing(side, place, layout),
             Job::ProvisionImage { place, layout, claim } => self.provision_image(side, place, layout, claim),
-            Job::Expose { place, buffer } => self.exposed.change().expose(side, place, buffer),
-            Job::Map { place, bytes } => self.exposed.change().map(side, place, bytes),
-            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Unmap(_) => Ok(JobOutcome::Released),
+            Job::Expose { place, buffer, access } => {
+                self.exposed.change().expose(side, place, buffer, access)
+            }
+            Job::Map { place, bytes, access } => self.exposed.change().map(side, place, bytes, access),
+            Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Unmap(_) | Job::UnmapWritable(_) => {
+                Ok(JobOutcome::Released)
+            }
             Job::RegisterSource { .. }
             | Job::RegisterDestination { .. }
             | Job::Deregister(_)

@@ -186,7 +186,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Place::ControlPage if *at < LINE_BYTES => "acknowledgements",
             Place::ControlPage => "mailbox",
             Place::Landing => "landing buffer",
-            Place::Exposed => "memory that was exposed",
+            Place::Exposed | Place::Writable => "memory that was exposed",
         };
         format!(
             "piece {} of {} of {bytes} bytes at {at} of end {}'s {place}",
@@ -228,7 +228,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Place::ControlPage if at == control_page::ACK => {
                 self.ownership[side].change().on_acknowledge(word)
             }
-            Place::Landing | Place::ControlPage | Place::Exposed => {}
+            Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 

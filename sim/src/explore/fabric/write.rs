@@ -116,7 +116,7 @@ impl Write {
             Place::ControlPage if at == control_page::ACK => vec![8, 16],
             Place::ControlPage => vec![at + LINE_BYTES - 8],
             Place::Landing => flags.flat_map(|flag| [flag, flag + 8]).collect(),
-            Place::Exposed => unreachable!("{to:?} is for reading"),
+            Place::Exposed | Place::Writable => unreachable!("{to:?} is of an application"),
         };
         let inside = cuts.into_iter().filter(|cut| at < *cut && *cut < at + bytes);
         let mut pieces = Vec::new();
@@ -135,7 +135,7 @@ impl Write {
             _ if !case.split => vec![bits(0, 8)],
             Place::ControlPage if at == control_page::ACK => vec![0b0110_1010, 0b1, 0b100, 0b1001_0000],
             Place::ControlPage | Place::Landing => vec![bits(0, 7), bits(7, 8)],
-            Place::Exposed => unreachable!("{to:?} is for reading"),
+            Place::Exposed | Place::Writable => unreachable!("{to:?} is of an application"),
         }
     }
 }

@@ -1,0 +1,165 @@
+//! What trusted buffers cost, which of them have a place, and what becomes of those that are dropped.
+
+use std::thread;
+
+use superpipe::{Budget, Registered, TrustedBuf};
+
+use crate::trusted::{MIB, carry, head, offered, split_bytes};
+use crate::{
+    DEADLINE, alone, await_that, buffer, descriptors, mapped, offer, receive, register, settle, trusting_pair,
+};
+
+#[test]
+fn a_buffer_can_be_dropped_in_every_state() {
+    let _alone = alone();
+    let trusted = || mapped("superpipe-trusted");
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(1, 300_000);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    for state in 0..5 {
+        let mut sink = TrustedBuf::new(300_000).unwrap();
+        match state {
+            0 => {}
+            // Begun to be exposed; mapped; offered; and with a message in it.
+            1 => assert!(!b.offer(&mut sink).unwrap()),
+            2 => {
+                offer(&mut b, &mut a, &mut sink);
+                carry(&mut a, &mut b, &source, 300_000, &mut sink);
+            }
+            3 => offer(&mut b, &mut a, &mut sink),
+            _ => {
+                offer(&mut b, &mut a, &mut sink);
+                a.send_registered(7, &source, 0..300_000, DEADLINE).unwrap();
+            }
+        }
+        drop(sink);
+        settle(&mut a, &mut b);
+        if state >= 3 {
+            assert_eq!(trusted(), 2, "{state}: a message may come into it");
+        }
+        if state == 3 {
+            a.send_registered(7, &source, 0..300_000, DEADLINE).unwrap();
+        }
+        if state >= 3 {
+            receive(&mut b, &source);
+        }
+        await_that("both ends unmap it", || {
+            settle(&mut a, &mut b);
+            trusted() == 0
+        });
+    }
+    let all = 3 * (300_000 - head(300_000)) as u64;
+    assert_eq!(split_bytes(&mut b)[1], all, "into each of the last three");
+}
+
+#[test]
+fn a_connection_that_ends_gives_all_of_it_back() {
+    let _alone = alone();
+    let before = descriptors();
+    for keeps_message in [false, true] {
+        let (mut a, mut b) = trusting_pair();
+        let (source, sink) = offered(&mut a, &mut b, 300_000);
+        if keeps_message {
+            a.send_registered(7, &source, 0..300_000, DEADLINE).unwrap();
+        }
+        drop(sink);
+        drop(b);
+        drop(a);
+        await_that("nothing is mapped or counted", || {
+            mapped("superpipe-trusted") == 0 && Budget::shared_bytes() == 0
+        });
+    }
+    await_that("nothing is open", || descriptors() <= before + 2);
+}
+
+#[test]
+fn both_ends_count_a_buffer_while_it_is_exposed() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let before = Budget::shared_bytes();
+    let mut sink = TrustedBuf::new(3 * MIB - 5).unwrap();
+    assert_eq!(Budget::shared_bytes(), before, "memory of the program");
+    offer(&mut b, &mut a, &mut sink);
+    assert_eq!(Budget::shared_use().cached_bytes, 6 * MIB as u64, "ours, and the mapping of the peer");
+    a.send(7, &[b"x"], DEADLINE).unwrap();
+    receive(&mut b, b"x");
+    drop(sink);
+    await_that("both give it back", || {
+        settle(&mut a, &mut b);
+        Budget::shared_bytes() == before
+    });
+}
+
+#[test]
+fn without_room_in_the_budget_the_receiver_copies_all() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(1, MIB);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sink = TrustedBuf::new(4 * MIB).unwrap();
+    for room in [7, 10] {
+        Budget::set_shared_max(room << 20);
+        for _ in 0..3 {
+            assert!(!b.offer(&mut sink).unwrap());
+            settle(&mut a, &mut b);
+            carry(&mut a, &mut b, &source, MIB, &mut sink);
+        }
+        assert_eq!(split_bytes(&mut b), [0; 2], "{room}");
+    }
+    Budget::set_shared_max(1 << 30);
+    let mut tries = 0;
+    while !b.offer(&mut sink).unwrap() {
+        settle(&mut a, &mut b);
+        tries += 1;
+        assert!(tries < 1000, "it is tried again");
+    }
+    assert!(tries > 10, "not at once: {tries}");
+}
+
+#[test]
+fn five_buffers_share_four_places() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(1, 100_000);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sinks: Vec<_> = (0..5).map(|_| TrustedBuf::new(100_000).unwrap()).collect();
+    for sink in &mut sinks {
+        offer(&mut b, &mut a, sink);
+        carry(&mut a, &mut b, &source, 100_000, sink);
+    }
+    await_that("the first one is unmapped by the peer", || {
+        settle(&mut a, &mut b);
+        mapped("superpipe-trusted") == 5 + 4
+    });
+    assert_eq!(split_bytes(&mut b)[1], 5 * (100_000 - head(100_000)) as u64);
+    offer(&mut b, &mut a, &mut sinks[0]);
+    carry(&mut a, &mut b, &source, 100_000, &mut sinks[0]);
+}
+
+/// Eight sources have all places. One that was not used lately gives its place up, and gets it again when it is needed.
+#[test]
+fn sources_and_destinations_share_the_places_of_an_end() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let sources: Vec<_> = (0..8).map(|seed| buffer(seed, 100_000)).collect();
+    for source in &sources {
+        assert_eq!(register(&mut b, &mut a, source), Registered::Ready);
+    }
+    for source in sources[1..].iter().cycle().take(20) {
+        b.send_registered(7, source, 0..100_000, DEADLINE).unwrap();
+        receive(&mut a, source);
+        settle(&mut a, &mut b);
+    }
+    let (source, mut sink) = offered(&mut a, &mut b, 100_000);
+    carry(&mut a, &mut b, &source, 100_000, &mut sink);
+    assert_eq!(split_bytes(&mut b)[1], (100_000 - head(100_000)) as u64);
+    for source in &sources {
+        // The one that gave its place up goes through the ring.
+        thread::scope(|scope| {
+            scope.spawn(|| b.send_registered(7, source, 0..100_000, DEADLINE).unwrap());
+            receive(&mut a, source);
+        });
+        settle(&mut a, &mut b);
+    }
+    assert!(a.counters().exposed_bytes_received >= (20 + 7) * 100_000);
+}
