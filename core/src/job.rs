@@ -1,7 +1,7 @@
 //! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
 //! their end.
 
-use crate::wire::grant::RemoteClaim;
+use crate::wire::grant::{PeerAccess, RemoteClaim};
 use crate::wire::layout::Layout;
 
 /// Names a job until it is finished. The number of its place in the table, and how often that place was used: a ticket of a job that
@@ -61,16 +61,6 @@ pub enum RecvMemory {
 /// The fabric can begin no job now. Try again after another has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
-
-/// Access of a peer to memory of the application that it maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PeerAccess {
-    /// The peer reads the memory, which messages are copied out of.
-    Read = 0,
-    /// The peer writes the memory, which messages are received into. It may write as long as it maps the memory, whatever it was told.
-    Write = 1,
-}
 
 /// A job. The places of an end are numbered: two landing buffers of its own, and two images of the peer's, can live at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -62,8 +62,8 @@ pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use exposing::{EXPOSED_MAX, ExposedState};
 pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
 pub use job::{
-    Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, PeerAccess, RecvMemory,
-    Registration, SendMemory, Ticket,
+    Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration,
+    SendMemory, Ticket,
 };
 pub use memory::GrowthTerms;
 pub use nanos::Nanos;
@@ -72,7 +72,7 @@ pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;
 pub use state::{GrowthState, Leaving, Phase, Providing, Receiving, Requesting, Sending, State};
 pub use wire::arrival::Arrival;
-pub use wire::grant::{DestinationClaim, RemoteClaim};
+pub use wire::grant::{DestinationClaim, PeerAccess, RemoteClaim};
 pub use wire::header::{Header, INLINE_BYTES_MAX, Length};
 pub use wire::layout::{
     BadLayout, CONTROL_PAGE_BYTES, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, control_page,

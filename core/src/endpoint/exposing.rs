@@ -5,9 +5,10 @@ use crate::config::Protocol;
 use crate::error::{ProtocolError, RefusedSend};
 use crate::exposing::ExposedState;
 use crate::fabric::Fabric;
-use crate::job::{Buffer, Exposed, PeerAccess};
+use crate::job::{Buffer, Exposed};
 use crate::send::TransferId;
 use crate::wire::control::Control;
+use crate::wire::grant::PeerAccess;
 
 /// A message that is sent out of memory that the peer has mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,11 +19,11 @@ use core::hash::{Hash, Hasher};
 
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::job::{Buffer, Exposed, Job, JobKind, JobOutcome, JobResult, PeerAccess, Ticket};
+use crate::job::{Buffer, Exposed, Job, JobKind, JobOutcome, JobResult, Ticket};
 use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
-use crate::wire::grant::MapCause;
+use crate::wire::grant::{MapCause, PeerAccess};
 use crate::wire::sequence::is_before;
 
 use super::{EXPOSED_MAX, ExposedState};

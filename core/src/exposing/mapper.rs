@@ -12,11 +12,11 @@ use core::hash::{Hash, Hasher};
 use super::{EXPOSED_MAX, Mapped, Sources};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
-use crate::job::{Job, JobFailed, JobKind, JobOutcome, JobResult, PeerAccess, Ticket};
+use crate::job::{Job, JobFailed, JobKind, JobOutcome, JobResult, Ticket};
 use crate::job_time::{self, JobTime};
 use crate::memory::JOBS_MAX;
 use crate::wire::control::Control;
-use crate::wire::grant::MapCause;
+use crate::wire::grant::{MapCause, PeerAccess};
 use crate::wire::sequence::after;
 
 /// Ticket of the job that maps or unmaps memory.

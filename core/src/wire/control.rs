@@ -1,8 +1,7 @@
 //! Control messages about transfers and the connection, apart from the data. wire.md 5.
 
 use crate::error::{ProtocolError, Reason};
-use crate::job::PeerAccess;
-use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, MapCause, RemoteClaim};
+use crate::wire::grant::{DestinationClaim, Grant, GrowCause, GrowReason, MapCause, PeerAccess, RemoteClaim};
 use crate::wire::layout::{FlagPlace, Layout};
 use crate::wire::line::Line;
 
