@@ -6,7 +6,7 @@ use superpipe_core::{
     SendMemory,
 };
 use superpipe_testkit::wire::{self, kind};
-use superpipe_testkit::{Direct, Memory, PairFabric, Posted, TestFabric};
+use superpipe_testkit::{Direct, Memory, Posted, TestFabric};
 
 use super::hostile::Victim;
 use super::{ARRIVALS, LAYOUT, payload};

@@ -133,7 +133,7 @@ impl Way {
                 for (at, bytes) in run.spans() {
                     self.read.extend_from_slice(fabric.visible(run.memory, at, bytes));
                 }
-                if end.consume(fabric, run.bytes) != superpipe_core::End::No {
+                if end.consume(fabric, run.bytes) != End::No {
                     self.ended();
                 }
             }

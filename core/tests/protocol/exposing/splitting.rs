@@ -133,7 +133,7 @@ fn what_has_no_room_or_no_halves_goes_another_way() {
     for (offset, from) in [(0, 4400), (101, 0), (5099, 0)] {
         it.offer(offset);
         let memory = (it.source, u32::try_from(from).unwrap());
-        let copied = it.t.carry(0, 7, memory, &it.memory[from..].to_vec());
+        let copied = it.t.carry(0, 7, memory, &it.memory[from..]);
         assert_eq!(copied, if from == 0 { 5000 } else { 0 });
         assert_eq!(it.halves()[1], 0);
         assert!(!it.t.is_offered(1, it.room.0), "the offer has ended");
