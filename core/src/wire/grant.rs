@@ -22,16 +22,6 @@ pub struct DestinationClaim {
     pub bytes: u64,
 }
 
-/// Access of a peer to memory of the application that it maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PeerAccess {
-    /// The peer reads the memory, which messages are copied out of.
-    Read = 0,
-    /// The peer writes the memory, which messages are received into. It may write as long as it maps the memory, whatever it was told.
-    Write = 1,
-}
-
 impl DestinationClaim {
     /// Returns true if it is for a message of `bytes` bytes, and its addresses do not wrap.
     pub(crate) const fn is_for(&self, bytes: u64) -> bool {
