@@ -120,6 +120,16 @@ impl MapCause {
     }
 }
 
+/// Access of a peer to memory of the application that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PeerAccess {
+    /// The peer reads the memory, which messages are copied out of.
+    Read = 0,
+    /// The peer writes the memory, which messages are received into. It may write as long as it maps the memory, whatever it was told.
+    Write = 1,
+}
+
 /// An epoch that its owner grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Grant {
