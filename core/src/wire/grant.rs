@@ -1,4 +1,4 @@
-//! Terms of an epoch of a landing buffer, and of memory that the peer maps. wire.md 2.5, 5.4, 5.6.
+//! Terms of an epoch of a landing buffer. wire.md 2.5, 5.4.
 
 use crate::error::ProtocolError;
 use crate::wire::layout::Layout;
@@ -20,16 +20,6 @@ pub struct DestinationClaim {
     pub memory: RemoteClaim,
     /// Bytes of the memory; more than 0.
     pub bytes: u64,
-}
-
-/// Access of a peer to memory of the application that it maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PeerAccess {
-    /// The peer reads the memory, which messages are copied out of.
-    Read = 0,
-    /// The peer writes the memory, which messages are received into. It may write as long as it maps the memory, whatever it was told.
-    Write = 1,
 }
 
 impl DestinationClaim {
