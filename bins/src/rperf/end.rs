@@ -9,7 +9,11 @@ use crate::exit::{Code, Failure};
 use crate::protocol::Role;
 use crate::signals::Signals;
 use crate::timeouts::UNLIMITED;
-use superpipe::{Connection, Error, Received};
+use core::time::Duration;
+use superpipe::{Connection, Error, ErrorKind, Received};
+
+/// Limit on the time in which the peer maps a buffer: hundreds of times as long as it takes.
+const REGISTER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Plan, contents and buffers of one end.
 #[derive(Debug)]
@@ -160,14 +164,18 @@ fn await_taken(connection: &mut Connection, message: &Buffer) -> Result<(), Mess
     }
 }
 
-/// Registers buffers with a connection. A refusal shows in the results.
+/// Registers buffers with a connection. A refusal shows in the results. The peer may have registered its own already and wait elsewhere, so that
+/// it maps none until its next message: then the messages before go through the ring.
 ///
 /// # Errors
 /// The error of the library.
 pub fn register(connection: &mut Connection, buffers: &[Buffer]) -> Result<(), MessageError> {
     for buffer in buffers {
         if let Buffer::Registered(buffer) = buffer {
-            connection.register(buffer, UNLIMITED).map_err(failed)?;
+            match connection.register(buffer, REGISTER_TIMEOUT) {
+                Err(error) if error.kind() != ErrorKind::Timeout => return Err(failed(error)),
+                Ok(_) | Err(_) => {}
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Terms of an epoch of a landing buffer, and of memory that the peer maps. wire.md 2.5, 5.4, 5.6.
+//! Terms of an epoch of a landing buffer. wire.md 2.5, 5.4.
 
 use crate::error::ProtocolError;
 use crate::wire::layout::Layout;
