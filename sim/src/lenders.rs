@@ -102,6 +102,8 @@ pub(crate) struct Lender<const DIRECT: bool> {
     completed: Option<usize>,
     /// Messages of the peer that came or were passed.
     received: usize,
+    /// It has given up a message of the peer, which may have been the last that was sent to its end.
+    has_given_up: bool,
     moved: u64,
     moved_at: Nanos,
 }
@@ -140,6 +142,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
                 next: 0,
                 completed: None,
                 received: 0,
+                has_given_up: false,
                 moved: 0,
                 moved_at: Nanos(0),
             }
@@ -269,7 +272,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
     fn is_exchanged(&self, side: usize) -> bool {
         let has_sent = |end: &Lender<DIRECT>| end.out.is_none() && end.next == end.plan.messages.len();
         let (us, peer) = (&self.ends[side], &self.ends[1 - side]);
-        let is_taken = peer.completed.is_none_or(|last| us.received > last);
+        let is_taken = us.has_given_up || peer.completed.is_none_or(|last| us.received > last);
         has_sent(us)
             && has_sent(peer)
             && is_taken
@@ -351,6 +354,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let gives_up = end.plan.gives_up_one_in > 0 && end.rng.one_in(end.plan.gives_up_one_in);
         if gives_up && place.op.has_begun() {
             end.driver.cancel_recv(fabric, &mut place.op, WHY);
+            end.has_given_up = true;
             end.loans.1.push(place);
             return;
         }
