@@ -3,7 +3,18 @@
 use superpipe_core::{Line, Notification, control_page};
 use superpipe_testkit::{Memory, Place, Rng, crc32c, wire};
 
-use super::ArrivalFlags;
+/// Arrival flags of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrivalFlags {
+    /// The flags have a CRC.
+    pub(crate) checked: bool,
+    /// Notifications announce the flags.
+    pub(crate) notify: bool,
+    /// The applications lend memory, so that the ends of remote writes are notified.
+    pub(crate) lends: bool,
+    /// Bits of the CRC. Fewer than 32 show how often it fails.
+    pub(crate) crc_bits: u32,
+}
 
 /// State of one forging end.
 #[derive(Clone, Copy, Debug, Default)]

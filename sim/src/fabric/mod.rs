@@ -29,24 +29,12 @@ use crate::nic::{
     Key, MemoryUse, NotRegistered, Op, PostRefused, QpName, Rights, TraceEvent, Wc, World, Wr, status,
     time_ns,
 };
+pub(crate) use forger::ArrivalFlags;
 use forger::Forger;
 use growing::Grown;
 use lent::LentMemory;
 use partial_blocks::PartialBlockCounter;
 pub use partial_blocks::PartialBlocks;
-
-/// Arrival flags of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ArrivalFlags {
-    /// The flags have a CRC.
-    pub(crate) checked: bool,
-    /// Notifications announce the flags.
-    pub(crate) notify: bool,
-    /// The applications lend memory, so that the ends of remote writes are notified.
-    pub(crate) lends: bool,
-    /// Bits of the CRC. Fewer than 32 show how often it fails.
-    pub(crate) crc_bits: u32,
-}
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
