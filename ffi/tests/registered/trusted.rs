@@ -234,6 +234,23 @@ fn an_offer_outlives_a_timeout_until_a_message_comes() {
 }
 
 #[test]
+fn a_call_that_waits_offers_its_buffer() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let (source, mut sink) = offered(&mut a, &mut b, 300_000);
+    a.send(7, &[b"short"], DEADLINE).unwrap();
+    receive(&mut b, b"short");
+    for limit in [Duration::from_millis(2), Duration::ZERO] {
+        let before = split_bytes(&mut b)[1];
+        let error = b.recv_trusted(&mut sink, limit).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        carry(&mut a, &mut b, &source, 300_000, &mut sink);
+        assert_eq!(split_bytes(&mut b)[1] - before, (300_000 - head(300_000)) as u64, "{limit:?}");
+        settle(&mut a, &mut b);
+    }
+}
+
+#[test]
 fn a_split_message_can_be_rejected() {
     let _alone = alone();
     let (mut a, mut b) = trusting_pair();
