@@ -76,6 +76,8 @@ impl Shm {
             && let Some(id) = oldest(endpoint)
         {
             self.withdraw_trusted(endpoint, id);
+            // It counts until it is forgotten.
+            self.forget_left(endpoint);
         }
         self.forget_left(endpoint);
     }

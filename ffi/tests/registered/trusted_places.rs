@@ -4,6 +4,7 @@ use std::thread;
 
 use superpipe::{Budget, Registered, TrustedBuf};
 
+use crate::cost::connect_beside;
 use crate::trusted::{MIB, carry, head, offered, split_bytes};
 use crate::{
     DEADLINE, alone, await_that, buffer, descriptors, mapped, offer, receive, register, settle, trusting_pair,
@@ -114,6 +115,26 @@ fn without_room_in_the_budget_the_receiver_copies_all() {
         assert!(tries < 1000, "it is tried again");
     }
     assert!(tries > 10, "not at once: {tries}");
+}
+
+#[test]
+fn others_get_no_more_buffers_back_than_they_need() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(1, MIB);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(MIB).unwrap()).collect();
+    for sink in &mut sinks {
+        offer(&mut b, &mut a, sink);
+        carry(&mut a, &mut b, &source, MIB, sink);
+    }
+    // Another connection lacks less than a buffer has.
+    Budget::set_shared_max(Budget::shared_bytes() + MIB as u64);
+    connect_beside(&mut a, &mut b);
+    Budget::set_shared_max(1 << 30);
+    settle(&mut a, &mut b);
+    let left = mapped("superpipe-trusted") - sinks.len();
+    assert!((1..4).contains(&left), "the peer still maps {left}");
 }
 
 #[test]
