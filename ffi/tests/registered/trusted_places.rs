@@ -216,3 +216,25 @@ fn register_gets_a_place_beside_trusted_buffers() {
     settle(&mut a, &mut b);
     assert_eq!(mapped("superpipe-trusted"), 4 + 3);
 }
+
+#[test]
+fn repeated_offers_take_the_place_of_one_source() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let sources: Vec<_> = (0..8).map(|seed| buffer(seed, 100_000)).collect();
+    for source in &sources {
+        assert_eq!(register(&mut b, &mut a, source), Registered::Ready);
+    }
+    for _ in 0..20 {
+        b.send_registered(7, &sources[0], 0..100_000, DEADLINE).unwrap();
+        receive(&mut a, &sources[0]);
+        settle(&mut a, &mut b);
+    }
+    let mut sink = TrustedBuf::new(100_000).unwrap();
+    for _ in 0..10 {
+        // The other end does not answer meanwhile.
+        assert!(!b.offer(&mut sink).unwrap());
+    }
+    offer(&mut b, &mut a, &mut sink);
+    assert_eq!(mapped_buffers(), 8 + 7);
+}
