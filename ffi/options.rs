@@ -35,7 +35,7 @@ pub struct Options {
     /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel
     /// reports the uid of the process that connected, or began to listen. Over RDMA no one reports it, and the option is refused.
     pub peer_uid: Option<u32>,
-    /// Trust in the peer, over RDMA. Default: none. See [`PeerTrust`].
+    /// Trust in the peer. Default: none. See [`PeerTrust`].
     pub peer_trust: PeerTrust,
     /// Proposals for the settings that both ends negotiate. Default: none.
     pub tuning: Tuning,
@@ -47,10 +47,11 @@ pub struct Options {
     pub interrupt: Option<&'static AtomicBool>,
 }
 
-/// Trust in the peer of a connection over RDMA: what it can do with a [`RegisteredBuf`](crate::RegisteredBuf) that messages of it were
-/// received into.
+/// Trust in the peer of a connection: what it can do with a buffer that messages of it are received into.
 ///
-/// Without trust, the peer can write to the buffer only while a call receives a message into it: the buffer is registered for each message,
+/// Over shared memory a peer that is trusted can write to a [`TrustedBuf`](crate::TrustedBuf) for ever. Without trust there is no access to one.
+///
+/// Over RDMA it is about a [`RegisteredBuf`](crate::RegisteredBuf). Without trust, the peer can write to the buffer only while a call receives a message into it: the buffer is registered for each message,
 /// and deregistered before the call returns. With trust, the registration is kept with the buffer, which saves both for the next message. The
 /// peer can then write to the buffer at any time, until the buffer or the connection is dropped, or a call that receives into it fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +66,9 @@ impl PeerTrust {
     /// Declares that the peer is trusted.
     ///
     /// # Safety
-    /// 1. The peer writes to a buffer only while a call of this process receives a message into it, as a superpipe without defects does. A write
-    ///    at another time would change bytes behind references of this process.
+    /// 1. The peer writes to a [`RegisteredBuf`](crate::RegisteredBuf) only while a call of this process receives a message into it, as a superpipe
+    ///    without defects does. A write at another time would change bytes behind references of this process. (A
+    ///    [`TrustedBuf`](crate::TrustedBuf) has no safe references.)
     #[must_use]
     pub const unsafe fn declare() -> Self {
         Self { is_declared: true }

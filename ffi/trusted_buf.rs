@@ -19,6 +19,10 @@ use crate::fabric::TrustedMemory;
 /// bytes. [`read`](Self::read) and [`write`](Self::write) copy, and [`as_slice`](Self::as_slice) is unsafe. A superpipe
 /// without defects at the other end writes only into a buffer that it was offered, and only until the next message was received.
 ///
+/// **The end of a connection stops no write.** If the buffer is offered when the connection ends, or is dropped, the peer may be in the middle
+/// of a write: it stops once it has noticed the end, and nothing tells when. A message that another connection receives into the same buffer may
+/// be overwritten by then. So drop such a buffer, and make a new one, unless the peer's process has ended.
+///
 /// ```compile_fail,E0608
 /// # use superpipe::TrustedBuf;
 /// fn first(buffer: &TrustedBuf) -> u8 {
@@ -112,7 +116,7 @@ impl TrustedBuf {
     /// # Safety
     /// 1. No peer writes to the buffer while the slice lives. A superpipe without defects at the other end writes only if the buffer was
     ///    [offered](crate::Connection::offer), or given to [`recv_trusted`](crate::Connection::recv_trusted), and only until the next message of
-    ///    that connection was received, or the connection was dropped.
+    ///    that connection was received. If the connection ends or is dropped before, only until the peer has noticed that, which nothing tells.
     #[must_use]
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping has `len` bytes at least, was zeros when made, and lives as long as self. This process writes it only by a

@@ -76,6 +76,8 @@ impl Shm {
             && let Some(id) = oldest(endpoint)
         {
             self.withdraw_trusted(endpoint, id);
+            // It counts until it is forgotten.
+            self.forget_left(endpoint);
         }
         self.forget_left(endpoint);
     }
@@ -85,11 +87,8 @@ impl Shm {
         self.tend_trusted(endpoint);
         let enter = |endpoint: &mut Endpoint<Self>| exposing(endpoint)?.trusted.enter(memory);
         let mut entered = enter(endpoint);
-        if entered.is_none()
-            && let Some(id) = oldest(endpoint)
-        {
-            self.withdraw_trusted(endpoint, id);
-            self.forget_left(endpoint);
+        if entered.is_none() {
+            self.withdraw_oldest_trusted(endpoint);
             entered = enter(endpoint);
         }
         let Some(id) = entered else { return false };
@@ -108,12 +107,20 @@ impl Shm {
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose_writable(self, Buffer(new_id));
         if exposed.is_none() {
-            self.make_place(endpoint);
+            self.make_place(endpoint, false);
         }
         if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.trusted.named(new_id)) {
             entry.exposed = exposed;
         }
         exposed.is_some()
+    }
+
+    /// Withdraws the buffer that was used least recently, of those that are not offered.
+    pub(super) fn withdraw_oldest_trusted(&mut self, endpoint: &mut Endpoint<Self>) {
+        if let Some(id) = oldest(endpoint) {
+            self.withdraw_trusted(endpoint, id);
+            self.forget_left(endpoint);
+        }
     }
 
     fn withdraw_trusted(&mut self, endpoint: &mut Endpoint<Self>, id: u64) {

@@ -106,6 +106,11 @@ impl OwnBuffers {
         found.map(|entry| (entry.id, entry.exposed))
     }
 
+    /// Returns the number of buffers that have a place.
+    pub(super) fn exposed_count(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.exposed.is_some()).count()
+    }
+
     /// Returns the buffers that count against the budget.
     pub(super) fn charged(&self) -> heapless::Vec<(u64, Exposed), EXPOSED_MAX> {
         let charged = self.entries.iter().filter(|entry| entry.charge.is_some());

@@ -103,6 +103,11 @@ impl OwnTrusted {
         self.staying().find(|entry| entry.memory.is_dropped()).map(|entry| entry.id)
     }
 
+    /// Returns the number of buffers that have a place, also of those that leave it once they are not offered.
+    pub(super) fn exposed_count(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.exposed.is_some()).count()
+    }
+
     /// Returns the buffers that count against the budget.
     pub(super) fn charged(&self) -> heapless::Vec<(u64, Exposed), EXPOSED_MAX> {
         let charged = self.staying().filter(|entry| entry.charge.is_some());

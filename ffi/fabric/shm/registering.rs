@@ -10,7 +10,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, SendMemory};
+use superpipe_core::{Buffer, EXPOSED_MAX, Endpoint, Exposed, ExposedState, SendMemory};
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
@@ -34,7 +34,7 @@ impl Shm {
         let known = exposing(endpoint)?.own.used(memory).map(|entry| (entry.id, entry.exposed));
         match known {
             None => self.expose_new(endpoint, memory, false),
-            Some((id, None)) => self.expose_as(endpoint, id),
+            Some((id, None)) => self.expose_as(endpoint, id, false),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
                 ExposedState::Ready => {
                     exposing(endpoint)?.own.count_hit();
@@ -44,7 +44,7 @@ impl Shm {
                 ExposedState::Pending | ExposedState::Gone => {}
                 ExposedState::Refused => {
                     if exposing(endpoint)?.own.is_retry_due(id) {
-                        self.expose_again(endpoint, id, exposed);
+                        self.expose_again(endpoint, id, exposed, false);
                     }
                 }
             },
@@ -69,12 +69,12 @@ impl Shm {
                 self.tend_buffers(endpoint);
                 self.expose_new(endpoint, memory, true);
             }
-            Some((id, None)) => self.expose_as(endpoint, id),
+            Some((id, None)) => self.expose_as(endpoint, id, true),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
                 ExposedState::Ready => return Some(Registered::Ready),
                 // Gone with the connection: the handle still says whether the buffer is shared.
                 ExposedState::Pending | ExposedState::Gone => {}
-                ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed),
+                ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed, true),
                 ExposedState::Refused => return Some(Registered::Refused),
             },
         }
@@ -119,48 +119,57 @@ impl Shm {
     fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, is_urgent: bool) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         match own.enter(memory) {
-            Ok(id) => self.expose_as(endpoint, id),
+            Ok(id) => self.expose_as(endpoint, id, is_urgent),
             Err(Full) => {
                 if let Some((id, exposed)) = oldest(endpoint, is_urgent) {
                     self.withdraw(endpoint, id, exposed);
                     if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
-                        self.expose_as(endpoint, id);
+                        self.expose_as(endpoint, id, is_urgent);
                     }
                 }
             }
         }
     }
 
-    fn expose_again(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Exposed) {
+    fn expose_again(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Exposed, is_urgent: bool) {
         endpoint.withdraw_exposed(self, exposed);
-        self.expose_as(endpoint, id);
+        self.expose_as(endpoint, id, is_urgent);
     }
 
-    /// Exposes a buffer of the table. If core has no place, the next message tries again.
-    fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64) {
+    /// Exposes a buffer of the table. If core has no place, the next message, or the next round of `register`, tries again.
+    fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64, is_urgent: bool) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         let new_id = own.next_id();
         let Some(entry) = own.named(id) else { return };
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose(self, Buffer(new_id));
         if exposed.is_none() {
-            self.make_place(endpoint);
+            self.make_place(endpoint, is_urgent);
         }
         if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
             entry.exposed = exposed;
         }
     }
 
-    /// Withdraws a buffer that was not used lately, so that another one gets its place: trusted buffers take some of the eight.
-    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>) {
+    /// Withdraws a buffer that was not used lately, so that another one gets its place: trusted buffers take some of the eight. If it
+    /// `is_urgent`, also one that is in use, or else a trusted one. Does nothing while the place of another buffer becomes free.
+    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, is_urgent: bool) {
+        let is_leaving = |exposing: &mut Exposing| {
+            exposing.own.exposed_count() + exposing.trusted.exposed_count() < EXPOSED_MAX
+        };
+        if exposing(endpoint).is_none_or(is_leaving) {
+            return;
+        }
         let old = {
             let endpoint = &*endpoint;
             let may_go =
                 |exposed: Option<Exposed>| exposed.is_some_and(|exposed| !endpoint.is_shared(exposed));
-            endpoint.link().exposing_ref().and_then(|exposing| exposing.own.oldest(false, may_go))
+            endpoint.link().exposing_ref().and_then(|exposing| exposing.own.oldest(is_urgent, may_go))
         };
         if let Some((id, exposed)) = old {
             self.withdraw(endpoint, id, exposed);
+        } else if is_urgent {
+            self.withdraw_oldest_trusted(endpoint);
         }
     }
 

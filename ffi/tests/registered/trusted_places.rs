@@ -4,9 +4,11 @@ use std::thread;
 
 use superpipe::{Budget, Registered, TrustedBuf};
 
+use crate::cost::connect_beside;
 use crate::trusted::{MIB, carry, head, offered, split_bytes};
 use crate::{
-    DEADLINE, alone, await_that, buffer, descriptors, mapped, offer, receive, register, settle, trusting_pair,
+    DEADLINE, alone, await_that, buffer, descriptors, mapped, mapped_buffers, offer, receive, register,
+    settle, trusting_pair,
 };
 
 #[test]
@@ -117,6 +119,26 @@ fn without_room_in_the_budget_the_receiver_copies_all() {
 }
 
 #[test]
+fn others_get_no_more_buffers_back_than_they_need() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(1, MIB);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(MIB).unwrap()).collect();
+    for sink in &mut sinks {
+        offer(&mut b, &mut a, sink);
+        carry(&mut a, &mut b, &source, MIB, sink);
+    }
+    // Another connection lacks less than a buffer has.
+    Budget::set_shared_max(Budget::shared_bytes() + MIB as u64);
+    connect_beside(&mut a, &mut b);
+    Budget::set_shared_max(1 << 30);
+    settle(&mut a, &mut b);
+    let left = mapped("superpipe-trusted") - sinks.len();
+    assert!((1..4).contains(&left), "the peer still maps {left}");
+}
+
+#[test]
 fn five_buffers_share_four_places() {
     let _alone = alone();
     let (mut a, mut b) = trusting_pair();
@@ -162,4 +184,57 @@ fn sources_and_destinations_share_the_places_of_an_end() {
         settle(&mut a, &mut b);
     }
     assert!(a.counters().exposed_bytes_received >= (20 + 7) * 100_000);
+}
+
+/// Trusted buffers have four places, and sources in use the others.
+#[test]
+fn register_gets_a_place_beside_trusted_buffers() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let source = buffer(99, 100_000);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(100_000).unwrap()).collect();
+    for sink in &mut sinks {
+        offer(&mut b, &mut a, sink);
+        carry(&mut a, &mut b, &source, 100_000, sink);
+    }
+    let sources: Vec<_> = (0..6).map(|seed| buffer(seed, 100_000)).collect();
+    for source in &sources {
+        assert_eq!(register(&mut b, &mut a, source), Registered::Ready);
+        b.send_registered(7, source, 0..100_000, DEADLINE).unwrap();
+        receive(&mut a, source);
+        settle(&mut a, &mut b);
+    }
+    assert_eq!(a.counters().exposed_bytes_received, 6 * 100_000);
+    assert_eq!(mapped_buffers(), 1 + 6 + 1 + 4, "one place is given up for each");
+    assert_eq!(mapped("superpipe-trusted"), 4 + 4);
+    // Messages that nobody takes keep the places of their sources: a trusted buffer gives its own up.
+    for source in &sources[2..] {
+        b.send_registered(7, source, 0..100_000, DEADLINE).unwrap();
+    }
+    assert_eq!(register(&mut b, &mut a, &sources[0]), Registered::Ready);
+    settle(&mut a, &mut b);
+    assert_eq!(mapped("superpipe-trusted"), 4 + 3);
+}
+
+#[test]
+fn repeated_offers_take_the_place_of_one_source() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let sources: Vec<_> = (0..8).map(|seed| buffer(seed, 100_000)).collect();
+    for source in &sources {
+        assert_eq!(register(&mut b, &mut a, source), Registered::Ready);
+    }
+    for _ in 0..20 {
+        b.send_registered(7, &sources[0], 0..100_000, DEADLINE).unwrap();
+        receive(&mut a, &sources[0]);
+        settle(&mut a, &mut b);
+    }
+    let mut sink = TrustedBuf::new(100_000).unwrap();
+    for _ in 0..10 {
+        // The other end does not answer meanwhile.
+        assert!(!b.offer(&mut sink).unwrap());
+    }
+    offer(&mut b, &mut a, &mut sink);
+    assert_eq!(mapped_buffers(), 8 + 7);
 }
