@@ -54,15 +54,22 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.shrink()
     }
 
-    /// Asks the peer to leave a landing buffer that has grown, if others wait for the memory.
+    /// If others wait for the memory: asks the peer to leave a landing buffer that has grown, and gives up an image without a grant.
     pub(super) fn release_wanted(&mut self, fabric: &F) {
-        if self.endpoint.has_grown() && fabric.must_release(self.endpoint.link()) {
-            self.endpoint.reclaim();
+        let (has_grown, has_image) = (self.endpoint.has_grown(), self.endpoint.has_image_beside());
+        if (has_grown || has_image) && fabric.must_release(self.endpoint.link()) {
+            if has_grown {
+                self.endpoint.reclaim();
+            }
+            self.endpoint.give_up_image_beside();
         }
     }
 
-    /// Asks the peer to leave a landing buffer that has grown and is not used.
+    /// Asks the peer to leave a landing buffer that has grown and is not used. Gives up an image without a grant if memory is short.
     pub(super) fn release_unused(&mut self, fabric: &F, now: Nanos) {
+        if self.endpoint.has_image_beside() && fabric.is_memory_short(self.endpoint.link()) {
+            self.endpoint.give_up_image_beside();
+        }
         if self.endpoint.has_grown() {
             let is_used = self.releasing.is_used(self.endpoint.blocks_consumed());
             fabric.note_idle(self.endpoint.link(), !is_used);

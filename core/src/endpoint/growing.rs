@@ -204,6 +204,18 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Returns true while an image is made, or kept, for a GROW that is not answered.
+    pub(crate) fn has_image_beside(&self) -> bool {
+        self.growth.as_ref().is_some_and(|growth| growth.requester.has_image_beside())
+    }
+
+    /// Gives up that image, because the memory is needed elsewhere.
+    pub(crate) fn give_up_image_beside(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            growth.requester.give_up_image_beside();
+        }
+    }
+
     /// Returns the count of blocks that this end has consumed.
     pub(crate) const fn blocks_consumed(&self) -> u64 {
         self.receiver.consumed()

@@ -10,7 +10,8 @@
 //!
 //! The image of posted writes needs no grant, only the layout. So a transfer that goes on meanwhile has it made from GROW on, beside the
 //! owner's landing buffer. The provision protocol makes it after the acknowledgement (wire.md 4.7), and so does direct store, whose image is the
-//! memory that the owner grants. If the owner grants another layout, or the image could not be made, it is made after the grant as well.
+//! memory that the owner grants. If the owner grants another layout, or the image could not be made or was given up, it is made
+//! after the grant as well.
 //!
 //! Beside this, an epoch that was left is retired: once the peer has consumed all of it and the device has written all of it, RETIRED
 //! goes out, and when that has completed, too, the image is released.
@@ -261,6 +262,18 @@ impl<F: Fabric> Requester<F> {
                 Some(Wanted { layout, claim: F::DIRECT.then_some(claim) })
             }
             Step::Steady | Step::Due { .. } | Step::GivingBack(_) => None,
+        }
+    }
+
+    /// Returns true while an image is made, or kept, for a GROW that is not answered.
+    pub(crate) const fn has_image_beside(&self) -> bool {
+        matches!(self.step, Step::Asking { beside: Some(_) })
+    }
+
+    /// Gives up that image, which nothing uses: only the peer knows when its answer comes. It is made again once the epoch is granted.
+    pub(crate) const fn give_up_image_beside(&mut self) {
+        if let Step::Asking { beside } = &mut self.step {
+            *beside = None;
         }
     }
 

@@ -14,6 +14,7 @@ tables! {
     short_memory_is_released_at_the_next_tick
     memory_is_released_when_asked_for
     an_end_that_has_not_grown_sends_nothing
+    an_image_without_a_grant_goes_if_memory_is_short
 }
 
 fn pair<F: TestFabric>(is_memory_short: bool) -> Two<F> {
@@ -110,4 +111,35 @@ fn an_end_that_has_not_grown_sends_nothing<F: TestFabric>() {
     tick(&mut two, KEEPALIVE_NS);
     tick(&mut two, 4 * RELEASE_AFTER_NS);
     assert_eq!(two.ends.map(|end| end.counters().growth_controls), [0, 0]);
+}
+
+fn an_image_without_a_grant_goes_if_memory_is_short<F: TestFabric>() {
+    for is_memory_short in [false, true] {
+        let mut two = pair::<F>(is_memory_short);
+        let message = vec![7; LONG];
+        let mut send = SendOperation::new(1, LONG);
+        let drive = |two: &mut Two<F>, send: &mut SendOperation| {
+            for _ in 0..400 {
+                let Two { fabric, ends: [end, _] } = two;
+                assert!(!matches!(end.drive_send(fabric, send, &[&message]), Drive::Done(_)));
+                end.progress(fabric);
+                fabric.step();
+            }
+        };
+        drive(&mut two, &mut send);
+        let image_bytes = two.fabric.grown_bytes();
+        assert_eq!(image_bytes > 0, !F::DIRECT, "the peer does not answer");
+        two.ends[0].tick(&mut two.fabric, after(KEEPALIVE_NS));
+        drive(&mut two, &mut send);
+        let kept_bytes = if is_memory_short { 0 } else { image_bytes };
+        assert_eq!(two.fabric.grown_bytes(), kept_bytes);
+        // The answer may come later.
+        let (mut receive, mut place) = (RecvOperation::new(), vec![0; LONG]);
+        let (sent, received) = two.carry(0, (&mut send, &[&message]), (&mut receive, &mut [&mut place]));
+        assert_eq!((sent, received.map(|received| received.bytes)), (Ok(()), Ok(LONG)));
+        assert!(place == message);
+        two.settle();
+        assert!(two.ends[0].counters().moves > 0 && two.ends[0].endpoint().is_growth_steady());
+        assert!(two.ends[1].endpoint().has_grown());
+    }
 }

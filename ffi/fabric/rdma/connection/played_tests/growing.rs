@@ -130,3 +130,39 @@ fn a_link_that_is_dropped_gives_everything_back_in_order() {
     }
     assert!(with_jobs.iter().all(|count| *count > 1), "jobs were under way: {with_jobs:?}");
 }
+
+/// End 0 asks for a landing buffer, has its image made, and gets no answer. The budget is that of the process.
+fn unanswered() -> Pair {
+    Budget::set_registered_max(8 << 20);
+    let mut pair = Pair::of(Arrival::Flag, Some(LARGEST));
+    let message = payload(100_000);
+    let mut send = SendOperation::new(1, message.len());
+    for _ in 0..100 {
+        let sent = pair.on(0, |driver, fabric| driver.drive_send(fabric, &mut send, &[&message]));
+        assert!(!matches!(sent, Drive::Done(_)), "nobody receives it");
+        pair.on(0, |driver, fabric| driver.progress(fabric));
+    }
+    assert_eq!(Budget::registered_use().grown_bytes, 64 << 10, "the image");
+    pair
+}
+
+#[test]
+fn an_image_without_a_grant_is_given_back_if_others_wait() {
+    let test = "fabric::rdma::connection::played_tests::growing::an_image_without_a_grant_is_given_back_if_others_wait";
+    if !with_half_a_mebibyte(test) {
+        return;
+    }
+    let mut pair = unanswered();
+    let first = pair.regions();
+    // All that is lent has gone to this image, and half of it is the fair share of another connection.
+    let other = BudgetShare::open(MemoryKind::Registered, 0).unwrap();
+    Budget::set_registered_max(4 * (Budget::registered_bytes() + 1) / 3);
+    assert!(other.grow(64 << 10).is_err());
+    pair.on(0, |driver, fabric| driver.tick(fabric, Nanos(SECOND_NS)));
+    for _ in 0..100 {
+        pair.on(0, |driver, fabric| driver.progress(fabric));
+    }
+    assert_eq!((Budget::registered_use().grown_bytes, pair.regions()[0]), (0, first[0] - 1));
+    assert_eq!(other.grow(64 << 10), Ok(()));
+    assert!(pair.are_open());
+}
