@@ -133,7 +133,7 @@ fn without_an_offer_in_time_the_receiver_copies_all() {
 }
 
 #[test]
-fn a_message_that_does_not_fit_the_buffer_is_not_written_into_it() {
+fn a_message_that_does_not_fit_is_not_written_into_the_buffer() {
     let _alone = alone();
     let (mut a, mut b) = trusting_pair();
     let (source, mut other) = (buffer(1, 300_000), TrustedBuf::new(300_000).unwrap());

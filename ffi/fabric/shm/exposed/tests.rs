@@ -106,7 +106,7 @@ fn a_hole_in_memory_that_is_written_is_allocated_anew() {
 }
 
 #[test]
-fn pages_of_memory_to_be_written_are_allocated_and_mapped_first() {
+fn pages_to_be_written_are_allocated_and_mapped_first() {
     let fd = sealable(300 * PAGE, PeerAccess::ReadWrite.seals());
     let seen = PeerMemory::adopt(fd.try_clone().unwrap(), 300 * PAGE, PeerAccess::ReadWrite).unwrap();
     assert_eq!((allocated_bytes(&fd), seen.len()), (300 * PAGE, 300 * 4096));
