@@ -25,6 +25,7 @@ mod offering;
 mod own_buffers;
 mod own_trusted;
 mod receive_queue;
+mod refusals;
 mod registering;
 #[cfg(test)]
 pub(crate) mod scratch;

@@ -6,15 +6,13 @@ use std::sync::{Arc, Weak};
 
 use superpipe_core::{EXPOSED_MAX, Exposed};
 
+use super::refusals::Refusals;
 use crate::budget::Charge;
 use crate::fabric::RegisteredMemory;
 
 /// Messages after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and
 /// unmap another for each message.
 const USES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
-/// Messages out of a refused buffer before it is exposed again, and the same after each further refusal twice as often, up to 2^16 times.
-const USES_AFTER_REFUSAL: u64 = 64;
-const REFUSALS_COUNTED: u32 = 16;
 
 /// The buffers of this end.
 #[derive(Default)]
@@ -37,8 +35,7 @@ pub(super) struct OwnBuffer {
     /// Bytes of the budget, once the peer has its descriptor.
     pub(super) charge: Option<Charge>,
     last_use: u64,
-    refusals: u32,
-    retry_at: Option<u64>,
+    refusals: Refusals,
 }
 
 impl OwnBuffers {
@@ -83,8 +80,7 @@ impl OwnBuffers {
             exposed: None,
             charge: None,
             last_use: self.uses,
-            refusals: 0,
-            retry_at: None,
+            refusals: Refusals::default(),
         };
         self.entries.push(entry).map(|()| id).map_err(|_| Full)
     }
@@ -132,19 +128,7 @@ impl OwnBuffers {
     /// Returns true if a refused buffer is due to be exposed again.
     pub(super) fn is_retry_due(&mut self, id: u64) -> bool {
         let uses = self.uses;
-        let Some(entry) = self.named(id) else { return false };
-        match entry.retry_at {
-            Some(at) if uses < at => false,
-            Some(_) => {
-                entry.retry_at = None;
-                true
-            }
-            None => {
-                entry.retry_at = Some(uses + (USES_AFTER_REFUSAL << entry.refusals));
-                entry.refusals = (entry.refusals + 1).min(REFUSALS_COUNTED);
-                false
-            }
-        }
+        self.named(id).is_some_and(|entry| entry.refusals.is_retry_due(uses))
     }
 }
 

@@ -7,14 +7,12 @@ use std::sync::Arc;
 
 use superpipe_core::{EXPOSED_MAX, Exposed};
 
+use super::refusals::Refusals;
 use crate::budget::Charge;
 use crate::fabric::TrustedMemory;
 
 /// Most buffers that are not leaving. The others of the eight places are for those that messages are sent out of.
 const BUFFERS_MAX: usize = EXPOSED_MAX / 2;
-/// Offers of a refused buffer before it is exposed again, and the same after each further refusal twice as often, up to 2^16 times.
-const OFFERS_AFTER_REFUSAL: u64 = 64;
-const REFUSALS_COUNTED: u32 = 16;
 
 /// The buffers.
 #[derive(Default)]
@@ -36,8 +34,7 @@ pub(super) struct OwnTrustedBuf {
     pub(super) charge: Option<Charge>,
     is_leaving: bool,
     last_use: u64,
-    refusals: u32,
-    retry_at: Option<u64>,
+    refusals: Refusals,
 }
 
 impl OwnTrusted {
@@ -74,8 +71,7 @@ impl OwnTrusted {
             charge: None,
             is_leaving: false,
             last_use: self.uses,
-            refusals: 0,
-            retry_at: None,
+            refusals: Refusals::default(),
         };
         self.entries.push(entry).ok().map(|()| id)
     }
@@ -123,19 +119,7 @@ impl OwnTrusted {
     /// Returns true if a refused buffer is due to be exposed again.
     pub(super) fn is_retry_due(&mut self, id: u64) -> bool {
         let uses = self.uses;
-        let Some(entry) = self.named(id) else { return false };
-        match entry.retry_at {
-            Some(at) if uses < at => false,
-            Some(_) => {
-                entry.retry_at = None;
-                true
-            }
-            None => {
-                entry.retry_at = Some(uses + (OFFERS_AFTER_REFUSAL << entry.refusals));
-                entry.refusals = (entry.refusals + 1).min(REFUSALS_COUNTED);
-                false
-            }
-        }
+        self.named(id).is_some_and(|entry| entry.refusals.is_retry_due(uses))
     }
 
     fn staying(&self) -> impl Iterator<Item = &OwnTrustedBuf> {

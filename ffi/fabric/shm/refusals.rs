@@ -1,0 +1,48 @@
+//! When a buffer that could not be exposed is exposed again: after some uses of the table's buffers, and after twice as many each time.
+
+/// Uses until a refused buffer is exposed again, after its first refusal.
+const USES_AFTER_REFUSAL: u64 = 64;
+/// Refusals up to which the number of uses doubles.
+const REFUSALS_COUNTED: u32 = 16;
+
+/// Refusals of a buffer.
+#[derive(Default)]
+pub(super) struct Refusals {
+    count: u32,
+    /// Uses of the table at which it is exposed again.
+    retry_at: Option<u64>,
+}
+
+impl Refusals {
+    /// Notes that the buffer is found refused, and returns true if it is due to be exposed again. `uses` counts the uses of the table.
+    pub(super) fn is_retry_due(&mut self, uses: u64) -> bool {
+        let Some(at) = self.retry_at else {
+            self.retry_at = Some(uses + (USES_AFTER_REFUSAL << self.count));
+            self.count = (self.count + 1).min(REFUSALS_COUNTED);
+            return false;
+        };
+        let is_due = uses >= at;
+        if is_due {
+            self.retry_at = None;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusals;
+
+    #[test]
+    fn a_retry_comes_after_twice_as_many_uses_each_time() {
+        let mut refusals = Refusals::default();
+        let mut retries = Vec::new();
+        for uses in 0..1000 {
+            if refusals.is_retry_due(uses) {
+                retries.push(uses);
+            }
+        }
+        // Each refusal is found at the use after the retry.
+        assert_eq!(retries, [64, 64 + 1 + 128, 64 + 1 + 128 + 1 + 256, 64 + 1 + 128 + 1 + 256 + 1 + 512]);
+    }
+}
