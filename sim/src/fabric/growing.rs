@@ -1,6 +1,8 @@
 //! Jobs in virtual time: a helper registers and deregisters memory beside the CPU of the end, and may fail.
 
-use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+use superpipe_core::{
+    Busy, Finished, GrowthState, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket,
+};
 use superpipe_testkit::{BASE, Memory};
 
 use super::SimFabric;
@@ -19,6 +21,8 @@ pub(super) struct Grown {
     jobs: Vec<PendingJob>,
     /// Ticket of the last job that has finished, which is now and then reported once more.
     stale: Option<Ticket>,
+    /// The last image was refused.
+    is_image_refused: bool,
 }
 
 #[derive(Debug)]
@@ -26,6 +30,8 @@ struct PendingJob {
     ticket: Ticket,
     job: Job<Memory, Memory>,
     due_ns: u64,
+    /// If it is late: when it would have ended, and the newest state of its end for which that was counted.
+    late: Option<(u64, GrowthState)>,
 }
 
 impl Grown {
@@ -36,7 +42,7 @@ impl Grown {
 
     /// Forgets the jobs, and returns the keys of all memory.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
-        let Self { landings, images, jobs: _, stale: _ } = core::mem::take(self);
+        let Self { landings, images, jobs: _, stale: _, is_image_refused: _ } = core::mem::take(self);
         landings.into_iter().chain(images).flatten()
     }
 
@@ -111,8 +117,9 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             | Job::EndLink => profile.deregister_ns,
         };
         let late_ns = if self.world.strikes(Fault::LateJob) { self.world.late_ns() } else { 0 };
-        let due_ns = self.world.clock_ns(self.hosts[side]) + ns + late_ns;
-        self.grown[side].jobs.push(PendingJob { ticket, job, due_ns });
+        let end_ns = self.world.clock_ns(self.hosts[side]) + ns;
+        let late = (late_ns > 0).then_some((end_ns, self.world.growth_state()));
+        self.grown[side].jobs.push(PendingJob { ticket, job, due_ns: end_ns + late_ns, late });
         Ok(())
     }
 
@@ -125,10 +132,25 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             return Some((stale, Err(JobFailed::Refused)));
         }
         let now_ns = self.world.clock_ns(self.hosts[side]);
+        self.count_late_jobs(side, now_ns);
         let index = self.grown[side].jobs.iter().position(|job| job.due_ns <= now_ns)?;
         let PendingJob { ticket, job, .. } = self.grown[side].jobs.swap_remove(index);
         self.grown[side].stale = Some(ticket);
         Some((ticket, self.perform(side, job)))
+    }
+
+    /// Counts the jobs that are late now in each step of growth that their end enters meanwhile.
+    fn count_late_jobs(&mut self, side: usize, now_ns: u64) {
+        let state = self.world.growth_state();
+        for PendingJob { due_ns, late, .. } in &mut self.grown[side].jobs {
+            if let Some((end_ns, counted)) = late
+                && (*end_ns..*due_ns).contains(&now_ns)
+                && *counted != state
+            {
+                *counted = state;
+                self.world.count_late_job();
+            }
+        }
     }
 
     /// Returns true if the claim is that of the landing buffer that the image is of. Both ends use their places in turn.
@@ -205,7 +227,13 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Registers memory, or fails as the seed decides.
     fn provision(&mut self, side: usize, layout: Layout, is_landing: bool) -> Result<Key, JobFailed> {
         let one_in = self.setup.growth.map_or(0, |growth| growth.fail_one_in);
-        if self.world.fails_job(one_in) {
+        // Without room for an image there is often none for the second attempt either, after which the sender gives the grant back.
+        let was_refused = !is_landing && self.grown[side].is_image_refused;
+        let is_refused = self.world.fails_job(if was_refused { one_in.min(1) } else { one_in });
+        if !is_landing {
+            self.grown[side].is_image_refused = is_refused && !was_refused;
+        }
+        if is_refused {
             let is_budget = self.world.rng.one_in(2);
             self.world.growth_coverage.count_case(match (is_landing, is_budget) {
                 (true, true) => GrowthCase::LandingOverBudget,

@@ -150,11 +150,11 @@ impl Fault {
     /// Returns the rare, the common and the frequent probability.
     const fn weights(self) -> [Chance; 3] {
         match self {
-            Self::LateCompletion
-            | Self::OvertakenWrite
-            | Self::LateAcknowledgement
-            | Self::FailedJob
-            | Self::LateJob => [Chance::one_in(100), Chance::one_in(10), Chance::one_in(2)],
+            Self::LateCompletion | Self::OvertakenWrite | Self::LateAcknowledgement | Self::FailedJob => {
+                [Chance::one_in(100), Chance::one_in(10), Chance::one_in(2)]
+            }
+            // There are few jobs, and most steps of growth are short.
+            Self::LateJob => [Chance::one_in(20), Chance::one_in(5), Chance::one_in(2)],
             Self::SplitPacket => [Chance::one_in(100), Chance::one_in(5), Chance(943_718)],
             Self::StalledPeer | Self::ReclaimedMemory => {
                 [Chance::one_in(1000), Chance::one_in(250), Chance::one_in(64)]

@@ -18,7 +18,7 @@ mod trace;
 use core::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use superpipe_core::State;
+use superpipe_core::{GrowthState, State};
 use superpipe_testkit::Rng;
 
 pub use flight::Wr;
@@ -296,6 +296,16 @@ impl World {
     fn count_fault(&mut self, fault: Fault, state: Option<State>) {
         self.fault_coverage.count(fault, EndState::of(state));
         self.growth_coverage.count(fault, state);
+    }
+
+    /// Returns the steps of growth of the end whose turn it is.
+    pub(crate) fn growth_state(&self) -> GrowthState {
+        self.states[0].map(|state| state.growth).unwrap_or_default()
+    }
+
+    /// Counts a job of the end whose turn it is that is late in another step of growth than it began in.
+    pub(crate) fn count_late_job(&mut self) {
+        self.growth_coverage.count(Fault::LateJob, self.states[0]);
     }
 
     /// Draws whether a job of the end whose turn it is fails: one in `one_in`, if it is not 0, or as the faults say.
