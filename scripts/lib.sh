@@ -57,6 +57,10 @@ need_rust() {
 # cargo's target directory
 target_dir() { cargo metadata --locked --no-deps --format-version 1 | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'; }
 
+# What is built with the profile test. cargo chooses features for all packages of one command together, so commands that name other
+# packages would build everything again.
+readonly tested=(--locked --workspace --exclude superpipe-tools)
+
 # Stages. SUPERPIPE_STAGES names the file that collects them, so that scripts which call scripts end in one table.
 begin_stages() {
     [[ -z ${SUPERPIPE_STAGES:-} ]] || return 0

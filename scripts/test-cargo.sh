@@ -4,5 +4,5 @@
 
 need_rust
 begin_stages
-stage unit-property-doc cargo test --locked --workspace --exclude superpipe-tools
+stage unit-property-doc cargo test "${tested[@]}"
 end_stages

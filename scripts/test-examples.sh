@@ -7,7 +7,7 @@ need_rust
 begin_stages
 target=$(target_dir)
 
-run_example() { timeout 120 "$target/checks/examples/$@" </dev/null; }
+run_example() { timeout 120 "$target/debug/examples/$@" </dev/null; }
 
 # without_device NAME: it must fail, and say how to make a device
 without_device() {
@@ -19,7 +19,7 @@ without_device() {
         die "example $1 ended with $status"
 }
 
-stage build-examples cargo build --locked --profile checks -p superpipe -p superpipe-verbs --examples
+stage build-examples cargo build "${tested[@]}" --profile test --examples
 for source in examples/*.rs ffi/verbs/examples/*.rs; do
     [[ -e $source ]] || die "$source: no example"
     name=$(basename "$source" .rs)

@@ -21,9 +21,8 @@ link() {
     done
 }
 build_programs() {
-    local flags=(--locked --profile checks -p superpipe -p superpipe-verbs --message-format json)
-    cargo test "${flags[@]}" "${programs[@]/#/--test=}" --no-run | link '' "${programs[@]}"
-    cargo build "${flags[@]}" "${examples[@]/#/--example=}" | link example- "${examples[@]}"
+    cargo test "${tested[@]}" --message-format json "${programs[@]/#/--test=}" --no-run | link '' "${programs[@]}"
+    cargo build "${tested[@]}" --message-format json --profile test "${examples[@]/#/--example=}" | link example- "${examples[@]}"
 }
 stage vm-tools cargo build --locked --release -p superpipe-tools
 stage vm-programs build_programs

@@ -97,13 +97,12 @@ fn a_spent_budget_makes_transfers_slower_and_never_fails() {
         }
         assert_eq!(a.counters().moves > 0, room > 200 << 10, "{room}: both ends count a landing buffer");
         Budget::set_shared_max(1 << 30);
-        for seed in 0..2000 {
-            if a.counters().moves > 0 {
-                break;
-            }
-            carry(&mut a, &mut b, &bytes(seed, 300_000));
+        // A transfer of 100 us can be over before its larger buffer is there.
+        let begun = Instant::now();
+        while a.counters().moves == 0 {
+            assert!(begun.elapsed() < DEADLINE, "it grows once there is room");
+            carry(&mut a, &mut b, &bytes(11, 300_000));
         }
-        assert!(a.counters().moves > 0, "it grows once there is room");
         drop((a, b));
         await_that("the budget has all back", || Budget::shared_bytes() == 0);
     }
