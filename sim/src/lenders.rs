@@ -165,10 +165,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
 
     /// Counts everything that this end has sent and received.
     pub(crate) fn moved(&self, side: usize) -> u64 {
-        let counters = self.ends[side].driver.counters();
-        let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
-        let received = counters.inline_received + counters.chunks_received + counters.controls_received;
-        sent + received + counters.bytes_received + counters.bytes_sent - counters.growth_controls
+        self.ends[side].driver.endpoint().moved()
     }
 
     pub(crate) fn transfers(&self) -> u64 {

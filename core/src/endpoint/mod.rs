@@ -263,6 +263,21 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Counts everything that this end has sent and received. While it grows at either end, the connection makes progress. Control messages
+    /// about growth do not count: an end can ask for memory, and be refused, for ever.
+    #[must_use]
+    pub const fn moved(&self) -> u64 {
+        let Counters { inline_sent, chunks_sent, bytes_sent, bytes_received, .. } = self.counters;
+        let Counters { controls_sent, controls_received, growth_controls, .. } = self.counters;
+        inline_sent
+            + chunks_sent
+            + bytes_sent
+            + self.receiver.inlines
+            + self.receiver.chunks
+            + bytes_received
+            + (controls_sent + controls_received - growth_controls)
+    }
+
     /// Sets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();

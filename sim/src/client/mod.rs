@@ -203,11 +203,7 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Counts everything that this end has sent and received.
     pub(crate) fn moved(&self, side: usize) -> u64 {
-        let counters = self.clients[side].driver.counters();
-        let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
-        let received = counters.inline_received + counters.chunks_received + counters.controls_received;
-        // An end can ask for memory, and be refused, for ever.
-        sent + received + counters.bytes_received - counters.growth_controls
+        self.clients[side].driver.endpoint().moved()
     }
 
     pub(crate) fn state(&self) -> String {

@@ -126,11 +126,7 @@ impl<F: PairFabric> Pair<F> {
     /// Counts everything that this end has sent and received. There is progress while it grows at either end.
     #[must_use]
     pub fn moved(&self, side: usize) -> u64 {
-        let counters = self.ends[side].counters();
-        let sent = counters.inline_sent + counters.chunks_sent + counters.controls_sent;
-        let received = counters.inline_received + counters.chunks_received + counters.controls_received;
-        // An end can ask for memory, and be refused, for ever.
-        sent + received + counters.bytes_received - counters.growth_controls
+        self.ends[side].endpoint().moved()
     }
 
     /// Closes this end with a reason, also after the peer's close. Cancels an open transfer.
