@@ -298,9 +298,10 @@ fn messages_out_of_registered_buffers_allocate_nothing() {
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
-/// From the first offer on, which begins to expose the buffer: messages that both ends copy, those that came before an offer, and tries.
+/// Once both buffers are exposed, which allocates: messages that both ends copy, those that came before an offer, and tries.
 fn messages_into_trusted_buffers_allocate_nothing() {
     const BYTES: usize = 300_000;
+    const FIRST_COUNTED: u8 = 20;
     let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-trusted.sock", std::process::id()));
     let address = Address::Shm(path);
     // SAFETY: the peer is this test.
@@ -308,16 +309,17 @@ fn messages_into_trusted_buffers_allocate_nothing() {
     let mut listener = Listener::bind(&address, Options { peer_trust, ..Options::default() }).unwrap();
     let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
     let options = Options { tuning, ..Options::default() };
-    let (registered, counted) = (Barrier::new(2), Barrier::new(2));
+    let (exposed, counted) = (Barrier::new(2), Barrier::new(2));
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut connection = listener.accept(DEADLINE).unwrap();
             let mut sink = TrustedBuf::new(BYTES).unwrap();
             let mut seen = vec![0; BYTES];
-            connection.recv_into(&mut [&mut [0]], DEADLINE).unwrap();
-            registered.wait();
             for number in 0..100_u8 {
+                if number == FIRST_COUNTED {
+                    exposed.wait();
+                }
                 if number % 4 != 3 {
                     connection.offer(&mut sink).unwrap();
                 }
@@ -333,16 +335,20 @@ fn messages_into_trusted_buffers_allocate_nothing() {
             }
             counted.wait();
             let counters = connection.counters();
-            assert!(counters.split_bytes_received > 0, "some were copied by both ends: {counters:?}");
+            assert!(
+                counters.split_bytes_received > 20 * BYTES as u64 / 2,
+                "some were copied by both ends: {counters:?}"
+            );
         });
         let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
         let mut source = RegisteredBuf::new(BYTES).unwrap();
         assert_eq!(connection.register(&source, DEADLINE).unwrap(), Registered::Ready);
-        connection.send(7, &[b"x"], DEADLINE).unwrap();
-        await_begun_threads();
-        registered.wait();
-        COUNTS.store(true, Ordering::Relaxed);
         for number in 0..100 {
+            if number == FIRST_COUNTED {
+                await_begun_threads();
+                exposed.wait();
+                COUNTS.store(true, Ordering::Relaxed);
+            }
             let mut asked = [0];
             connection.recv_into(&mut [&mut asked], DEADLINE).unwrap();
             assert_eq!(asked, [number]);
