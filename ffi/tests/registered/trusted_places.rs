@@ -319,3 +319,40 @@ fn a_buffer_keeps_its_memory_between_whole_messages() {
     }
     assert_eq!(sink.as_ptr(), before);
 }
+
+#[test]
+fn a_call_that_waits_notes_that_it_has_offered() {
+    let _alone = alone();
+    let ((mut a, mut b), (_c, mut d)) = (trusting_pair(), trusting_pair());
+    let (source, mut sink) = offered(&mut a, &mut b, 300_000);
+    carry(&mut a, &mut b, &source, 300_000, &mut sink);
+    let before = sink.as_ptr();
+    for (connection, keeps_memory) in [(&mut b, true), (&mut d, false)] {
+        let error = connection.recv_trusted(&mut sink, Duration::from_millis(2)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(sink.as_ptr() == before, keeps_memory);
+    }
+}
+
+/// A fifth buffer takes the place of the least recently used one of the others.
+#[test]
+fn a_buffer_that_is_offered_keeps_its_place() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let (source, mut sink) = offered(&mut a, &mut b, 100_000);
+    carry(&mut a, &mut b, &source, 100_000, &mut sink);
+    let mut others: Vec<_> = (0..4).map(|_| TrustedBuf::new(100_000).unwrap()).collect();
+    for other in &mut others[..3] {
+        offer(&mut b, &mut a, other);
+        carry(&mut a, &mut b, &source, 100_000, other);
+    }
+    offer(&mut b, &mut a, &mut sink);
+    for other in &mut others {
+        // A use, although another buffer is offered.
+        assert!(!b.offer(other).unwrap());
+        settle(&mut a, &mut b);
+    }
+    assert!(b.offer(&mut sink).unwrap(), "it is offered still");
+    carry(&mut a, &mut b, &source, 100_000, &mut sink);
+    assert_eq!(split_bytes(&mut b)[1], 5 * (100_000 - head(100_000)) as u64);
+}
