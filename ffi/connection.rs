@@ -268,7 +268,8 @@ impl Connection {
     /// into one buffer can be received into another one, or by any other call.
     ///
     /// # Errors
-    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted.
+    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the buffer, which
+    /// needs [new memory](TrustedBuf), and there is none.
     pub fn recv_trusted(
         &mut self,
         buffer: &mut TrustedBuf,
@@ -286,7 +287,8 @@ impl Connection {
     /// half is copied once more.
     ///
     /// # Errors
-    /// `Usage`: the peer is not declared to be trusted.
+    /// `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the buffer, which needs [new memory](TrustedBuf), and
+    /// there is none.
     pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.offer(buffer))
     }

@@ -20,8 +20,9 @@ use crate::fabric::TrustedMemory;
 /// without defects at the other end writes only into a buffer that it was offered, and only until the next message was received.
 ///
 /// **The end of a connection stops no write.** If the buffer is offered when the connection ends, or is dropped, the peer may be in the middle
-/// of a write: it stops once it has noticed the end, and nothing tells when. A message that another connection receives into the same buffer may
-/// be overwritten by then. So drop such a buffer, and make a new one, unless the peer's process has ended.
+/// of a write: it stops once it has noticed the end, and nothing tells when. So a buffer that one connection has offered gets new memory with
+/// the same bytes when another one offers it or receives into it. Late writes go into the old memory. That costs a copy and a new mapping
+/// at the peer, but not if the first connection has received a message into the buffer since.
 ///
 /// ```compile_fail,E0608
 /// # use superpipe::TrustedBuf;
@@ -104,8 +105,8 @@ impl TrustedBuf {
         Ok(())
     }
 
-    /// Returns the address of the first byte, valid for [`len`](Self::len) bytes until the buffer is dropped. The peer may write there at any
-    /// time.
+    /// Returns the address of the first byte, valid for [`len`](Self::len) bytes until the buffer is dropped, or is offered or received into by
+    /// another connection than the last one. The peer may write there at any time.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.as_ptr().as_ptr()
@@ -116,7 +117,8 @@ impl TrustedBuf {
     /// # Safety
     /// 1. No peer writes to the buffer while the slice lives. A superpipe without defects at the other end writes only if the buffer was
     ///    [offered](crate::Connection::offer), or given to [`recv_trusted`](crate::Connection::recv_trusted), and only until the next message of
-    ///    that connection was received. If the connection ends or is dropped before, only until the peer has noticed that, which nothing tells.
+    ///    that connection was received. If the connection ends or is dropped before, only until the peer has noticed that, which nothing tells,
+    ///    or until another connection was given the buffer.
     #[must_use]
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping has `len` bytes at least, was zeros when made, and lives as long as self. This process writes it only by a
@@ -127,6 +129,15 @@ impl TrustedBuf {
     /// Returns the memory.
     pub(crate) const fn memory(&self) -> &Arc<TrustedMemory> {
         &self.memory
+    }
+
+    /// Replaces the memory by a copy, which no peer has mapped.
+    pub(crate) fn renew(&mut self) -> Result<(), Error> {
+        // SAFETY: 1. The memory was made with `len` bytes. 2. A reference to them is a borrow of self, which is unique here.
+        let copy = unsafe { self.memory.copied(self.len) }?;
+        self.memory.note_dropped();
+        self.memory = Arc::new(copy);
+        Ok(())
     }
 
     fn check(&self, at: usize, bytes: usize) -> Result<(), Error> {

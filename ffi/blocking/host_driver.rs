@@ -12,6 +12,8 @@ use crate::os::{WaitStrategy, monotonic_ns};
 
 /// A driver with its fabric and the options of the connection.
 pub(crate) struct HostDriver<F: HostFabric> {
+    /// Number of the connection in this process, never 0.
+    pub(super) id: u64,
     pub(super) driver: Driver<F>,
     pub(super) fabric: F,
     pub(super) options: Options,
@@ -30,8 +32,9 @@ fn next_id() -> u64 {
 
 impl<F: HostFabric> HostDriver<F> {
     pub(super) fn new(endpoint: Endpoint<F>, fabric: F, options: Options) -> Self {
-        let driver = Driver::new(endpoint, next_id(), options.wait, options.idle_timeout_ns(), now());
-        Self { driver, fabric, options }
+        let id = next_id();
+        let driver = Driver::new(endpoint, id, options.wait, options.idle_timeout_ns(), now());
+        Self { id, driver, fabric, options }
     }
 
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {

@@ -27,8 +27,8 @@ impl<A: DriverAccess> Blocking<A> {
         buffer: &mut TrustedBuf,
         deadline: Deadline,
     ) -> Result<Received, Error> {
-        self.check_trust()?;
-        let mut receiving = Receiving::new(buffer);
+        let id = self.prepare(buffer)?;
+        let mut receiving = Receiving::new(buffer, id);
         if deadline.is_poll() {
             return self.poll_recv_trusted(receiving);
         }
@@ -49,23 +49,34 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Offers a trusted buffer for the next message. Returns true if it is offered.
     pub(crate) fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
-        self.check_trust()?;
+        let id = self.prepare(buffer)?;
         let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
         // A first message that is here already can be offered nothing.
         if driver.try_peek(fabric).is_none() {
             fabric.offer(driver.endpoint_mut(), buffer.memory());
         }
-        Ok(fabric.is_offered(driver.endpoint_mut(), buffer.memory()))
+        let is_offered = fabric.is_offered(driver.endpoint_mut(), buffer.memory());
+        if is_offered {
+            buffer.memory().note_offered(id);
+        }
+        Ok(is_offered)
     }
 
-    fn check_trust(&mut self) -> Result<(), Error> {
-        if self.access().hold().options.peer_trust.is_declared() {
-            return Ok(());
+    /// Checks that the peer is trusted. Gives a buffer that another connection has offered new memory, so that no write of that one's peer comes into
+    /// a message of this one. Returns the number of the connection.
+    fn prepare(&mut self, buffer: &mut TrustedBuf) -> Result<u64, Error> {
+        let HostDriver { id, options, .. } = &*self.access().hold();
+        let (id, is_trusted) = (*id, options.peer_trust.is_declared());
+        if !is_trusted {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "a peer may write a trusted buffer at any time: declare that it is trusted, in Options::peer_trust",
+            ));
         }
-        Err(Error::new(
-            ErrorKind::Usage,
-            "a peer may write a trusted buffer at any time: declare that it is trusted, in Options::peer_trust",
-        ))
+        if buffer.memory().is_offered_beside(id) {
+            buffer.renew()?;
+        }
+        Ok(id)
     }
 
     /// Receives a message that is complete and fits. Otherwise returns the error of a call whose deadline is now.
@@ -106,6 +117,8 @@ impl<A: DriverAccess> Blocking<A> {
 struct Receiving<'a> {
     memory: &'a Arc<TrustedMemory>,
     room: usize,
+    /// Number of the connection.
+    connection: u64,
     /// The message, once it has begun, and its bytes.
     begun: Option<(Incoming, u64)>,
     taken: usize,
@@ -114,8 +127,9 @@ struct Receiving<'a> {
 }
 
 impl<'a> Receiving<'a> {
-    const fn new(buffer: &'a mut TrustedBuf) -> Self {
-        Self { memory: buffer.memory(), room: buffer.len(), begun: None, taken: 0, is_offered: false }
+    const fn new(buffer: &'a mut TrustedBuf, connection: u64) -> Self {
+        let room = buffer.len();
+        Self { memory: buffer.memory(), room, connection, begun: None, taken: 0, is_offered: false }
     }
 
     /// Finds the message at the head. Until it comes, offers the buffer to the peer.
@@ -130,6 +144,9 @@ impl<'a> Receiving<'a> {
         let Some(incoming) = driver.try_peek(fabric) else {
             if !self.is_offered {
                 self.is_offered = fabric.offer(driver.endpoint_mut(), self.memory);
+                if self.is_offered && fabric.is_offered(driver.endpoint_mut(), self.memory) {
+                    self.memory.note_offered(self.connection);
+                }
             }
             return Ok(None);
         };
@@ -177,6 +194,10 @@ impl<'a> Receiving<'a> {
                     driver.endpoint_mut().consume(fabric, run.bytes)
                 }
             };
+            if end != End::No {
+                // An offer is over with the message that it was for.
+                self.memory.note_unoffered(self.connection);
+            }
             match end {
                 End::No => moved = Drive::Moved,
                 End::Fin => return Drive::Done(Ok(Received { tag: incoming.tag, bytes: self.taken })),

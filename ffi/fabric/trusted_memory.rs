@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::copy::CopyKernels;
 use crate::os::{ExposedMemory, OsError, PeerAccess};
@@ -16,6 +16,8 @@ const NAME: &CStr = c"superpipe-trusted";
 pub struct TrustedMemory {
     exposed: ExposedMemory,
     is_dropped: AtomicBool,
+    /// Number of the connection that has offered the memory, and has received no message into it since. 0: none.
+    offered_by: AtomicU64,
 }
 
 impl TrustedMemory {
@@ -25,7 +27,37 @@ impl TrustedMemory {
     /// The kernel refuses: too little memory, or too many open files.
     pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
         let exposed = ExposedMemory::create(NAME, bytes, PeerAccess::ReadWrite)?;
-        Ok(Self { exposed, is_dropped: AtomicBool::new(false) })
+        Ok(Self { exposed, is_dropped: AtomicBool::new(false), offered_by: AtomicU64::new(0) })
+    }
+
+    /// Makes memory with the first `bytes` bytes of this one, which no peer has mapped.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Safety
+    /// 1. This memory has these bytes.
+    /// 2. No reference to them lives.
+    pub(crate) unsafe fn copied(&self, bytes: usize) -> Result<Self, OsError> {
+        let copy = Self::new(bytes)?;
+        // SAFETY: the caller promises that the bytes are there, without a reference. They are not in the copy, which is another mapping.
+        unsafe { copy.place(0, self.as_ptr().as_ptr(), bytes, false) };
+        Ok(copy)
+    }
+
+    /// Notes that a connection has offered the memory.
+    pub(crate) fn note_offered(&self, connection: u64) {
+        self.offered_by.store(connection, Ordering::Relaxed);
+    }
+
+    /// Notes that no offer of the memory by this connection lives.
+    pub(crate) fn note_unoffered(&self, connection: u64) {
+        let _ = self.offered_by.compare_exchange(connection, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Returns true if another connection has offered the memory, so that the peer of that one may write it.
+    pub(crate) fn is_offered_beside(&self, connection: u64) -> bool {
+        ![0, connection].contains(&self.offered_by.load(Ordering::Relaxed))
     }
 
     /// Returns the address of the first byte, valid until the value is dropped.

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::bytes::Bytes;
 use super::error::OsError;
@@ -58,7 +58,7 @@ impl ExposedMemory {
         // Before the seals: FUTURE_WRITE lets nobody map it for writing.
         let mapping = Mapping::shared(fd.as_fd(), len)?;
         mapping.populate()?;
-        fcntl_add_seals(&fd, access.seals()).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
+        fcntl_add_seals(&fd, access.seals()).map_err(|errno| not_sealed(errno, access))?;
         Ok(Self { mapping, fd, access })
     }
 
@@ -91,5 +91,33 @@ impl ExposedMemory {
     #[cfg(test)]
     pub(crate) const fn mapping(&self) -> &Mapping {
         &self.mapping
+    }
+}
+
+/// Returns the error of a seal that the kernel refused.
+fn not_sealed(errno: Errno, access: PeerAccess) -> OsError {
+    if (errno, access) == (Errno::INVAL, PeerAccess::Read) {
+        let cause =
+            "cannot make a buffer that a peer can only read: the kernel lacks the seal F_SEAL_FUTURE_WRITE";
+        return OsError::of(errno, cause).with_remedy("use Linux 5.1 or newer");
+    }
+    OsError::of(errno, NOT_SEALED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_that_the_kernel_lacks_is_named_with_the_remedy() {
+        let text = |errno, access| not_sealed(errno, access).to_string();
+        assert_eq!(
+            text(Errno::INVAL, PeerAccess::Read),
+            "cannot make a buffer that a peer can only read: the kernel lacks the seal F_SEAL_FUTURE_WRITE: invalid argument; \
+             use Linux 5.1 or newer"
+        );
+        for (errno, access) in [(Errno::PERM, PeerAccess::Read), (Errno::INVAL, PeerAccess::ReadWrite)] {
+            assert!(text(errno, access).starts_with("cannot seal a shared segment: "));
+        }
     }
 }

@@ -12,7 +12,8 @@ use std::time::Instant;
 use superpipe::fabric::shm::SocketError;
 use superpipe::fabric::shm::handshake::{PACKET_BYTES, VERSION};
 use superpipe::{
-    Address, Connection, ErrorKind, Listener, Options, Protocol, RecvBuf, Registered, RegisteredBuf, Tuning,
+    Address, Connection, ErrorKind, Listener, Options, PeerTrust, Protocol, RecvBuf, Registered,
+    RegisteredBuf, TrustedBuf, Tuning,
 };
 
 /// Ten times what anything here takes.
@@ -100,14 +101,7 @@ fn a_child_may_drop_registered_buffers_and_their_connection() {
     let mut other = accepting.join().unwrap();
     let mut source = RegisteredBuf::new(1 << 20).unwrap();
     source.fill(5);
-    let registered = thread::scope(|scope| {
-        let registering = scope.spawn(|| one.register(&source, DEADLINE).unwrap());
-        while !registering.is_finished() {
-            other.progress();
-        }
-        registering.join().unwrap()
-    });
-    assert_eq!(registered, Registered::Ready);
+    register(&mut one, &mut other, &source);
     one.send_registered(3, &source, 0..1 << 20, DEADLINE).unwrap();
     // SAFETY: these are the child's copies, and its own are never used again: it ends without dropping anything.
     let child = fork(|| unsafe {
@@ -124,6 +118,67 @@ fn a_child_may_drop_registered_buffers_and_their_connection() {
         one.send_registered(3, &source, 0..1 << 20, DEADLINE).unwrap();
     }
     assert_eq!(other.counters().exposed_bytes_received, 2 << 20, "it is registered as before");
+}
+
+/// Registers a buffer with a connection whose other end is this.
+fn register(connection: &mut Connection, other: &mut Connection, buffer: &RegisteredBuf) {
+    let registered = thread::scope(|scope| {
+        let registering = scope.spawn(|| connection.register(buffer, DEADLINE).unwrap());
+        while !registering.is_finished() {
+            other.progress();
+        }
+        registering.join().unwrap()
+    });
+    assert_eq!(registered, Registered::Ready);
+}
+
+#[test]
+fn a_child_may_drop_a_trusted_buffer_that_is_offered() {
+    const BYTES: usize = 300_000;
+    let address = Address::Shm(path("trusted"));
+    // SAFETY: the peer is this test.
+    let peer_trust = unsafe { PeerTrust::declare() };
+    let mut listener = Listener::bind(&address, Options { peer_trust, ..Options::default() }).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
+    let mut one = Connection::connect(&address, Options { tuning, ..Options::default() }, DEADLINE).unwrap();
+    let mut other = accepting.join().unwrap();
+    let (mut source, mut sink) = (RegisteredBuf::new(BYTES).unwrap(), TrustedBuf::new(BYTES).unwrap());
+    register(&mut one, &mut other, &source);
+    let mut seen = vec![0; BYTES];
+    let mut split_bytes = 0;
+    for byte in 1..=2 {
+        let begun = Instant::now();
+        while !other.offer(&mut sink).unwrap() {
+            assert!(begun.elapsed() < DEADLINE, "it is never offered");
+            one.progress();
+            other.progress();
+        }
+        // SAFETY: these are the child's copies, and its own are never used again: it ends without dropping anything.
+        let child = fork(|| unsafe {
+            assert!(!is_mapped(sink.as_ptr()), "the child does not have the memory");
+            drop(core::ptr::read(&raw const sink));
+            drop(core::ptr::read(&raw const other));
+            drop(core::ptr::read(&raw const one));
+        });
+        assert_eq!(wait(child), 0);
+        assert!(other.offer(&mut sink).unwrap(), "it is offered still");
+        source.fill(byte);
+        one.send_registered(3, &source, 0..BYTES, DEADLINE).unwrap();
+        assert_eq!(other.recv_trusted(&mut sink, DEADLINE).unwrap().bytes, BYTES);
+        sink.read(0, &mut seen).unwrap();
+        assert!(seen.iter().all(|found| *found == byte));
+        let all_split_bytes = other.counters().split_bytes_received;
+        assert!(all_split_bytes > split_bytes, "both ends have copied the message");
+        split_bytes = all_split_bytes;
+        one.wait_unshared(&source, DEADLINE).unwrap();
+    }
+}
+
+/// Returns true if this process has mapped the page at this address.
+fn is_mapped(page: *const u8) -> bool {
+    // SAFETY: msync of a range that is not mapped fails with ENOMEM; of one that is, it changes no byte.
+    unsafe { libc::msync(page.cast_mut().cast(), 1, libc::MS_ASYNC) == 0 }
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Instant;
 
 use superpipe::{
-    Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
-    Registered, RegisteredBuf, SendOperation, TryRecv, TrySend, Tuning,
+    Address, Connection, Drive, ErrorKind, Listener, Options, PeerTrust, Protocol, Reason, Received,
+    RecvOperation, Registered, RegisteredBuf, SendOperation, TrustedBuf, TryRecv, TrySend, Tuning,
 };
 
 struct Counting;
@@ -189,6 +189,7 @@ fn nothing_is_allocated_from_connect_to_close() {
     exchanges_allocate_nothing();
     tries_after_a_close_allocate_nothing();
     messages_out_of_registered_buffers_allocate_nothing();
+    messages_into_trusted_buffers_allocate_nothing();
 }
 
 fn exchanges_allocate_nothing() {
@@ -295,4 +296,79 @@ fn messages_out_of_registered_buffers_allocate_nothing() {
         counted.wait();
     });
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Once both buffers are exposed, which allocates: messages that both ends copy, those that came before an offer, and tries.
+fn messages_into_trusted_buffers_allocate_nothing() {
+    const BYTES: usize = 300_000;
+    const FIRST_COUNTED: u8 = 20;
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-trusted.sock", std::process::id()));
+    let address = Address::Shm(path);
+    // SAFETY: the peer is this test.
+    let peer_trust = unsafe { PeerTrust::declare() };
+    let mut listener = Listener::bind(&address, Options { peer_trust, ..Options::default() }).unwrap();
+    let tuning = Tuning { protocol: Some(Protocol::RegisterCached), ..Tuning::default() };
+    let options = Options { tuning, ..Options::default() };
+    let (exposed, counted) = (Barrier::new(2), Barrier::new(2));
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = listener.accept(DEADLINE).unwrap();
+            let mut sink = TrustedBuf::new(BYTES).unwrap();
+            let mut seen = vec![0; BYTES];
+            for number in 0..100_u8 {
+                if number == FIRST_COUNTED {
+                    exposed.wait();
+                }
+                if number % 4 != 3 {
+                    connection.offer(&mut sink).unwrap();
+                }
+                connection.send(1, &[&[number]], DEADLINE).unwrap();
+                let received = if number % 2 == 0 {
+                    connection.recv_trusted(&mut sink, DEADLINE).unwrap()
+                } else {
+                    try_recv_trusted(&mut connection, &mut sink)
+                };
+                assert_eq!(received, Received { tag: 7, bytes: BYTES });
+                sink.read(0, &mut seen).unwrap();
+                assert!(seen.iter().all(|byte| *byte == number));
+            }
+            counted.wait();
+            let counters = connection.counters();
+            assert!(
+                counters.split_bytes_received > 20 * BYTES as u64 / 2,
+                "some were copied by both ends: {counters:?}"
+            );
+        });
+        let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+        let mut source = RegisteredBuf::new(BYTES).unwrap();
+        assert_eq!(connection.register(&source, DEADLINE).unwrap(), Registered::Ready);
+        for number in 0..100 {
+            if number == FIRST_COUNTED {
+                await_begun_threads();
+                exposed.wait();
+                COUNTS.store(true, Ordering::Relaxed);
+            }
+            let mut asked = [0];
+            connection.recv_into(&mut [&mut asked], DEADLINE).unwrap();
+            assert_eq!(asked, [number]);
+            source.fill(number);
+            connection.send_registered(7, &source, 0..BYTES, DEADLINE).unwrap();
+            connection.wait_unshared(&source, DEADLINE).unwrap();
+        }
+        COUNTS.store(false, Ordering::Relaxed);
+        counted.wait();
+    });
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Receives by calls that never wait.
+fn try_recv_trusted(connection: &mut Connection, sink: &mut TrustedBuf) -> Received {
+    loop {
+        match connection.recv_trusted(sink, Duration::ZERO) {
+            Ok(received) => return received,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout),
+        }
+        rest(connection);
+    }
 }

@@ -1,14 +1,15 @@
 //! What trusted buffers cost, which of them have a place, and what becomes of those that are dropped.
 
+use core::time::Duration;
 use std::thread;
 
-use superpipe::{Budget, Registered, TrustedBuf};
+use superpipe::{Budget, ErrorKind, Registered, TrustedBuf};
 
 use crate::cost::connect_beside;
 use crate::trusted::{MIB, carry, head, offered, split_bytes};
 use crate::{
-    DEADLINE, alone, await_that, buffer, descriptors, mapped, mapped_buffers, offer, receive, register,
-    settle, trusting_pair,
+    DEADLINE, alone, await_that, buffer, contents, descriptors, mapped, mapped_buffers, offer, receive,
+    register, settle, trusting_pair,
 };
 
 #[test]
@@ -237,4 +238,121 @@ fn repeated_offers_take_the_place_of_one_source() {
     }
     offer(&mut b, &mut a, &mut sink);
     assert_eq!(mapped_buffers(), 8 + 7);
+}
+
+/// The peer of one connection writes while a message of another one is in the buffer.
+#[test]
+fn a_late_write_comes_into_no_message_of_another_one() {
+    let _alone = alone();
+    let ((mut a, mut b), (mut c, mut d)) = (trusting_pair(), trusting_pair());
+    let (late, mut sink) = offered(&mut a, &mut b, 300_000);
+    let source = buffer(2, 300_000);
+    assert_eq!(register(&mut c, &mut d, &source), Registered::Ready);
+    for by_offer in [false, true] {
+        if by_offer {
+            offer(&mut b, &mut a, &mut sink);
+            offer(&mut d, &mut c, &mut sink);
+        }
+        carry(&mut c, &mut d, &source, 300_000, &mut sink);
+        a.send_registered(7, &late, 0..300_000, DEADLINE).unwrap();
+        assert!(contents(&sink, 300_000) == source[..]);
+        receive(&mut b, &late);
+        settle(&mut a, &mut b);
+    }
+    let tail = (300_000 - head(300_000)) as u64;
+    assert_eq!((split_bytes(&mut b)[1], split_bytes(&mut d)[1]), (2 * tail, tail));
+    drop(sink);
+    await_that("the memory of before and the new one are unmapped", || {
+        settle(&mut a, &mut b);
+        settle(&mut c, &mut d);
+        mapped("superpipe-trusted") == 0
+    });
+}
+
+#[test]
+fn a_buffer_of_an_ended_connection_gets_new_memory() {
+    let _alone = alone();
+    for is_dropped in [false, true] {
+        let ((mut a, b), (mut c, mut d)) = (trusting_pair(), trusting_pair());
+        let mut b = Some(b);
+        let (_late, mut sink) = offered(&mut a, b.as_mut().unwrap(), 300_000);
+        if is_dropped {
+            b = None;
+        } else {
+            drop(a);
+            let error = b.as_mut().unwrap().recv_trusted(&mut sink, DEADLINE).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
+        }
+        sink.write(0, &[7; 300_000]).unwrap();
+        let before = sink.as_ptr();
+        let error = d.recv_trusted(&mut sink, Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_ne!(sink.as_ptr(), before);
+        assert!(contents(&sink, 300_000) == [7; 300_000]);
+        let source = buffer(2, 300_000);
+        assert_eq!(register(&mut c, &mut d, &source), Registered::Ready);
+        offer(&mut d, &mut c, &mut sink);
+        carry(&mut c, &mut d, &source, 300_000, &mut sink);
+        assert_eq!(split_bytes(&mut d)[1], (300_000 - head(300_000)) as u64);
+        drop(b);
+    }
+}
+
+#[test]
+fn a_buffer_keeps_its_memory_between_whole_messages() {
+    let _alone = alone();
+    let ((mut a, mut b), (mut c, mut d)) = (trusting_pair(), trusting_pair());
+    let (source, mut sink) = offered(&mut a, &mut b, 300_000);
+    assert_eq!(register(&mut c, &mut d, &source), Registered::Ready);
+    let before = sink.as_ptr();
+    carry(&mut a, &mut b, &source, 300_000, &mut sink);
+    for _ in 0..3 {
+        offer(&mut d, &mut c, &mut sink);
+        carry(&mut c, &mut d, &source, 300_000, &mut sink);
+        offer(&mut b, &mut a, &mut sink);
+        // An offer that ends with a short message, and one that a call makes that finds none.
+        a.send(7, &[b"short"], DEADLINE).unwrap();
+        receive(&mut b, b"short");
+        let error = b.recv_trusted(&mut sink, Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        carry(&mut a, &mut b, &source, 300_000, &mut sink);
+    }
+    assert_eq!(sink.as_ptr(), before);
+}
+
+#[test]
+fn a_call_that_waits_notes_that_it_has_offered() {
+    let _alone = alone();
+    let ((mut a, mut b), (_c, mut d)) = (trusting_pair(), trusting_pair());
+    let (source, mut sink) = offered(&mut a, &mut b, 300_000);
+    carry(&mut a, &mut b, &source, 300_000, &mut sink);
+    let before = sink.as_ptr();
+    for (connection, keeps_memory) in [(&mut b, true), (&mut d, false)] {
+        let error = connection.recv_trusted(&mut sink, Duration::from_millis(2)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(sink.as_ptr() == before, keeps_memory);
+    }
+}
+
+/// A fifth buffer takes the place of the least recently used one of the others.
+#[test]
+fn a_buffer_that_is_offered_keeps_its_place() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let (source, mut sink) = offered(&mut a, &mut b, 100_000);
+    carry(&mut a, &mut b, &source, 100_000, &mut sink);
+    let mut others: Vec<_> = (0..4).map(|_| TrustedBuf::new(100_000).unwrap()).collect();
+    for other in &mut others[..3] {
+        offer(&mut b, &mut a, other);
+        carry(&mut a, &mut b, &source, 100_000, other);
+    }
+    offer(&mut b, &mut a, &mut sink);
+    for other in &mut others {
+        // A use, although another buffer is offered.
+        assert!(!b.offer(other).unwrap());
+        settle(&mut a, &mut b);
+    }
+    assert!(b.offer(&mut sink).unwrap(), "it is offered still");
+    carry(&mut a, &mut b, &source, 100_000, &mut sink);
+    assert_eq!(split_bytes(&mut b)[1], 5 * (100_000 - head(100_000)) as u64);
 }

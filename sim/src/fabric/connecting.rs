@@ -65,7 +65,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         let words = [0, 1].map(|side| key(side, 4));
         let pages = [0, 1].map(|side| [0, 2].iter().filter_map(|number| key(side, *number)).collect());
         let sim = Self {
-            world: Box::new(World::placeholder()),
+            world: Box::new(World::without_hosts()),
             setup: *setup,
             hosts,
             qps: world.connect(hosts),

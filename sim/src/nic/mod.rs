@@ -188,13 +188,13 @@ impl World {
         }
     }
 
-    /// Returns a world without hosts, which stays where one was lent from.
-    pub(crate) fn placeholder() -> Self {
+    /// Returns a world without hosts. It stands where a world was lent from, and is never run.
+    pub(crate) fn without_hosts() -> Self {
         Self::new(0, Profile::roce_100g(), Faults::default(), 0)
     }
 
-    /// Returns true if this is the placeholder of a world that was lent.
-    pub(crate) fn is_placeholder(&self) -> bool {
+    /// Returns true of a world without hosts, which stands for one that is elsewhere.
+    pub(crate) fn has_no_hosts(&self) -> bool {
         self.nodes.is_empty()
     }
 

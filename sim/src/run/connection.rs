@@ -191,7 +191,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     /// Returns the world if a turn panicked while it was lent to this connection.
     pub(super) fn take_lent_world(&mut self) -> Option<Box<World>> {
         let lent = &mut self.fabric().world;
-        (!lent.is_placeholder()).then(|| core::mem::replace(lent, Box::new(World::placeholder())))
+        (!lent.has_no_hosts()).then(|| core::mem::replace(lent, Box::new(World::without_hosts())))
     }
 
     /// Gives an end its turn. Returns whether it did anything, and the time that it may sleep.

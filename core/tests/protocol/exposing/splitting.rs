@@ -75,6 +75,7 @@ fn a_message_is_split_between_both_ends() {
             assert!(there[..bytes - head] == it.memory[head..], "the tail is where it belongs");
             assert!(before.iter().chain(&there[bytes - head..]).all(|byte| *byte == 0xaa));
             assert!(it.t.is_offered(1, it.room.0));
+            assert!(it.t.is_shared(0, it.source), "the receiver has not copied the head");
             let (received, got) = it.t.receive(1, bytes + 9).unwrap();
             assert!(received.tag == 7 && got == it.memory, "{arrival:?} {bytes}");
             assert_eq!(it.halves(), [head as u64, (bytes - head) as u64]);
