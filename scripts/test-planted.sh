@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric (docs/testing.md). One build has all bugs, and chooses one
+# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric and those of lent memory (docs/testing.md). One build has all bugs, and chooses one
 # at run time. It has its own target directory, since --cfg would rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
@@ -24,5 +24,13 @@ table_is_true() {
 
 stage planted-bugs planted_bugs
 stage planted-table table_is_true
+explored_in_lent_memory() {
+    local bug
+    for bug in BorrowEndedEarly RemoteEndNotNotified RemoteEndNotAwaited ClaimOfAnother; do
+        "$target/checks/superpipe-sim" explore --planted --bug "$bug" "lending: cancel, 1 message" || return 1
+    done
+}
+
 stage planted-explored "$target/checks/superpipe-sim" explore --planted --bug EpochUnzeroed "of another layout"
+stage planted-lent explored_in_lent_memory
 end_stages

@@ -1,6 +1,6 @@
 //! The explorer: small cases, and violations that it must find.
 
-use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, cases, explore};
+use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, Lending, cases, explore};
 
 fn named(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
@@ -38,6 +38,12 @@ fn small_cases_reach_their_end_from_every_state() {
         "posted, growing: cancel",
         "posted, growing: sender aborts",
         "notified, growing: 3 chunks",
+        "posted, lending: 2 messages",
+        "posted, lending: cancel, kept",
+        "posted, lending: receive given up, kept",
+        "posted, lending: close under way",
+        "posted, lending: receiver dies, flushes fail",
+        "notified, lending: 1 message",
     ] {
         let Explored { states, transitions, depth, ends } = explored(&named(name));
         assert!(states > 100 && transitions > states && ends >= 1 && depth > 15, "{name}: {states} states");
@@ -79,6 +85,26 @@ fn every_step_of_growth_adds_states() {
     ] {
         assert!(states(Some(more)) > few, "{more:?}");
     }
+}
+
+/// Each way in which lending may fail or end adds states, and so is there.
+#[test]
+fn every_step_of_lending_adds_states() {
+    let case = named("posted, lending: 2 writes, queue of 2");
+    let lending = case.lending.unwrap_or_else(|| panic!("it lends"));
+    let states = |lending| explored(&Case { lending, ..case.clone() }).states;
+    let few = states(Some(lending));
+    for more in [
+        Lending { failures_max: [1, 0], ..lending },
+        Lending { failures_max: [0, 1], ..lending },
+        Lending { give_ups_max: [0, 1], ..lending },
+        Lending { deaths: [true, false], ..lending },
+        Lending { deaths: [false, true], ..lending },
+        Lending { repeats: true, ..lending },
+    ] {
+        assert!(states(Some(more)) > few, "{more:?}");
+    }
+    assert!(states(Some(Lending { is_kept: [true; 2], ..lending })) < few, "nothing is registered");
 }
 
 /// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next keepalive.

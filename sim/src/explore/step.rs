@@ -39,6 +39,12 @@ pub(super) enum Step {
     FailJob { side: usize, job: usize },
     /// The end of the last job of this end is reported once more, and the end progresses.
     RepeatJob(usize),
+    /// The deadline of a receive of this end passes.
+    GiveUp(usize),
+    /// This end dies.
+    Die(usize),
+    /// This end learns that its link has ended, or that its peer is gone.
+    LearnOfLoss(usize),
     /// A piece of a write of this end becomes visible.
     Deliver { from: usize, write: usize, piece: usize },
     /// The oldest WR of this end completes. If it is signaled, the end progresses, since it cannot know before.
@@ -60,6 +66,8 @@ impl Step {
                 | Self::SendStale(_)
                 | Self::FailJob { .. }
                 | Self::RepeatJob(_)
+                | Self::GiveUp(_)
+                | Self::Die(_)
         )
     }
 }
@@ -84,6 +92,9 @@ impl fmt::Display for Step {
             Self::FinishJob { side, .. } => (side, "has a job done"),
             Self::FailJob { side, .. } => (side, "has a job fail"),
             Self::RepeatJob(end) => (end, "learns of the end of a job once more"),
+            Self::GiveUp(end) => (end, "gives up a receive"),
+            Self::Die(end) => (end, "dies"),
+            Self::LearnOfLoss(end) => (end, "learns that its peer is gone"),
             Self::Deliver { from, .. } => (from, "has a piece of a write become visible"),
             Self::Complete(end) => (end, "has its oldest WR completed"),
         };

@@ -93,6 +93,27 @@ pub struct Exposing {
     pub repeats: bool,
 }
 
+/// Memory that ends lend for the messages that they send and receive by operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lending {
+    /// Memory that is sent from, and memory that is received into, is registered already and stays so.
+    pub is_kept: [bool; 2],
+    /// Most bytes of a remote write; 0: no limit.
+    pub write_bytes: u32,
+    /// Jobs of an end under way at a time.
+    pub jobs_max: usize,
+    /// Registrations of each end that may fail.
+    pub failures_max: [u32; 2],
+    /// Times that a deadline of a receive of each end may pass.
+    pub give_ups_max: [u32; 2],
+    /// Ends that may die at any step.
+    pub deaths: [bool; 2],
+    /// The fabric may report the end of a job once more.
+    pub repeats: bool,
+    /// Work requests that are flushed complete with an error; otherwise without, as those of the shipped fabric.
+    pub flush_fails: bool,
+}
+
 /// Time at which an end closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosePolicy {
@@ -147,6 +168,8 @@ pub struct Case {
     pub growing: Option<Growing>,
     /// Memory that the ends expose.
     pub exposing: Option<Exposing>,
+    /// Memory that the ends lend.
+    pub lending: Option<Lending>,
     /// First values of the counters.
     pub origin: Origin,
     /// Close policy of each end.
@@ -182,6 +205,7 @@ impl Case {
             protocol,
             arrival,
             c0_bytes,
+            chunk_bytes: self.lending.map_or(0, |lending| lending.write_bytes),
             growth_q8: 1024,
             folds: 2,
             order_asserted: true,

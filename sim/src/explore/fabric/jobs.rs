@@ -1,15 +1,16 @@
 //! Jobs of a fabric without time. A release takes place when it begins, which is the earliest moment; memory is provisioned when the job is
 //! done. The search chooses which job that is, and whether it fails.
 
-use superpipe_core::{Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket};
+use superpipe_core::{
+    Buffer, Busy, Finished, Job, JobFailed, JobOutcome, JobResult, Layout, RemoteClaim, Ticket,
+};
 use superpipe_testkit::Memory;
 
+use super::lent::Way;
 use super::memory::Bytes;
 use super::write::WrState;
 use super::{StepFabric, index};
-use crate::explore::cases::{Case, Exposing, Growing};
-
-const NO_LOAN: &str = "no application of a case lends memory";
+use crate::explore::cases::{Case, Exposing, Growing, Lending};
 
 /// Jobs of one end.
 #[derive(Clone, Debug, Hash)]
@@ -41,7 +42,9 @@ impl Jobs {
     pub(super) fn new(case: &Case, side: usize) -> Self {
         let of_growth = |it: Growing| (it.jobs_max, it.repeats, it.failures_max[side]);
         let of_exposing = |it: Exposing| (it.jobs_max, it.repeats, it.failures_max[side]);
+        let of_lending = |it: Lending| (it.jobs_max, it.repeats, it.failures_max[side]);
         let terms = case.growing.map(of_growth).or(case.exposing.map(of_exposing));
+        let terms = terms.or(case.lending.map(of_lending));
         let (jobs_max, repeats, failures_max) = terms.unwrap_or_default();
         Self {
             jobs_max,
@@ -57,13 +60,32 @@ impl Jobs {
     pub(super) const fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
+
+    /// Returns the lent memory that is being registered.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = Buffer> {
+        self.pending.iter().filter_map(|(_, job)| match job {
+            Job::RegisterSource { buffer, .. } | Job::RegisterDestination { buffer, .. } => Some(*buffer),
+            _ => None,
+        })
+    }
+
+    /// Forgets the jobs of an end that does not exist any more.
+    pub(super) fn forget(&mut self) {
+        self.pending.clear();
+        self.stale = None;
+    }
 }
 
 /// Returns true if the job may be refused.
 const fn provisions(job: &Job<Memory, Memory>) -> bool {
     matches!(
         job,
-        Job::ProvisionLanding { .. } | Job::ProvisionImage { .. } | Job::Expose { .. } | Job::Map { .. }
+        Job::ProvisionLanding { .. }
+            | Job::ProvisionImage { .. }
+            | Job::Expose { .. }
+            | Job::Map { .. }
+            | Job::RegisterSource { .. }
+            | Job::RegisterDestination { .. }
     )
 }
 
@@ -110,12 +132,10 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::Unmap(memory) | Job::UnmapWritable(memory) => {
                 format!("memory is unmapped at place {}", memory.index)
             }
-            Job::RegisterSource { .. }
-            | Job::RegisterDestination { .. }
-            | Job::Deregister(_)
-            | Job::EndLink => {
-                unreachable!("{NO_LOAN}")
-            }
+            Job::RegisterSource { buffer, .. } => format!("source {} is registered", buffer.0),
+            Job::RegisterDestination { buffer, .. } => format!("destination {} is registered", buffer.0),
+            Job::Deregister(registration) => format!("buffer {} is deregistered", registration.0),
+            Job::EndLink => "its link ends".to_owned(),
         }
     }
 
@@ -140,12 +160,8 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ProvisionLanding { place, .. } | Job::ProvisionImage { place, .. } => {
                 assert!(place < 2, "an end has two places");
             }
-            Job::RegisterSource { .. }
-            | Job::RegisterDestination { .. }
-            | Job::Deregister(_)
-            | Job::EndLink => {
-                unreachable!("{NO_LOAN}")
-            }
+            Job::Deregister(registration) => self.begin_deregistration(side, registration),
+            Job::RegisterSource { .. } | Job::RegisterDestination { .. } | Job::EndLink => {}
         }
         self.jobs[side].change().pending.push((ticket, job));
         Ok(())
@@ -169,11 +185,15 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Job::ReleaseLanding(_) | Job::ReleaseImage(_) | Job::Unmap(_) | Job::UnmapWritable(_) => {
                 Ok(JobOutcome::Released)
             }
-            Job::RegisterSource { .. }
-            | Job::RegisterDestination { .. }
-            | Job::Deregister(_)
-            | Job::EndLink => {
-                unreachable!("{NO_LOAN}")
+            Job::RegisterSource { buffer, .. } => self.register(side, Way::Out, buffer),
+            Job::RegisterDestination { buffer, .. } => self.register(side, Way::In, buffer),
+            Job::Deregister(registration) => {
+                self.end_deregistration(side, registration);
+                Ok(JobOutcome::Released)
+            }
+            Job::EndLink => {
+                self.end_link(side);
+                Ok(JobOutcome::Released)
             }
         };
         self.report(side, ticket, result);

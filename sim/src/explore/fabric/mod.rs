@@ -5,20 +5,23 @@
 //! stores become visible late, in order. A job is done, or fails, whenever the search chooses.
 
 mod jobs;
+mod lent;
 mod memory;
 mod write;
 
 use std::rc::Rc;
 
 use superpipe_core::{
-    Busy, Caps, Completion, CopyHint, Fabric, Finished, Job, LINE_BYTES, Line, Nanos, Notification,
-    RemoteClaim, SqFull, Ticket, WrId, control_page,
+    Arrival, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line,
+    Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, ExposedMemories, Memory, Place, crc32c};
 
 use super::cases::{AckOrder, Case};
 use super::fingerprint::{CopyOnWrite, Fingerprint};
 use jobs::Jobs;
+pub(super) use lent::Way;
+use lent::{FLUSHED, LentMemory};
 use memory::Bytes;
 use write::{WrState, Write};
 
@@ -37,6 +40,8 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     jobs: [CopyOnWrite<Jobs>; 2],
     /// Memory of the applications, which their peers map.
     pub(super) exposed: CopyOnWrite<ExposedMemories>,
+    /// Memory of the applications, which is written remotely.
+    lent: CopyOnWrite<LentMemory>,
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
     last_ack_notifications: [Notification; 2],
 }
@@ -77,6 +82,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         Self {
             jobs: core::array::from_fn(jobs),
             exposed: CopyOnWrite::new(ExposedMemories::default()),
+            lent: CopyOnWrite::new(LentMemory::default()),
             memories: core::array::from_fn(memory),
             images: core::array::from_fn(memory),
             ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
@@ -87,15 +93,24 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     }
 
     /// Returns the fingerprints of all parts.
-    pub(super) fn fingerprints(&self) -> [Fingerprint; 23] {
-        let Self { case: _, memories, images, ownership, writes, jobs, exposed, last_ack_notifications: _ } =
-            self;
-        let mut all = [Fingerprint::default(); 23];
+    pub(super) fn fingerprints(&self) -> [Fingerprint; 24] {
+        let Self {
+            case: _,
+            memories,
+            images,
+            ownership,
+            writes,
+            jobs,
+            exposed,
+            lent,
+            last_ack_notifications: _,
+        } = self;
+        let mut all = [Fingerprint::default(); 24];
         let memories = memories.iter().chain(images).map(CopyOnWrite::fingerprint);
         let rest = ownership.iter().map(CopyOnWrite::fingerprint);
         let rest = rest.chain(writes.iter().map(CopyOnWrite::fingerprint));
         let rest = rest.chain(jobs.iter().map(CopyOnWrite::fingerprint));
-        let rest = rest.chain([exposed.fingerprint()]);
+        let rest = rest.chain([exposed.fingerprint(), lent.fingerprint()]);
         all.iter_mut().zip(memories.chain(rest)).for_each(|(place, fingerprint)| *place = fingerprint);
         all
     }
@@ -103,6 +118,13 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     /// Returns true if nothing is on its way and no completion waits.
     pub(super) fn is_quiescent(&self) -> bool {
         self.writes.iter().all(|writes| writes.is_empty()) && self.jobs.iter().all(|jobs| jobs.is_empty())
+    }
+
+    /// Returns true if nothing is on its way but notifications.
+    pub(super) fn is_done(&self) -> bool {
+        let is_done = |write: &Write| write.invisible == 0 && write.wr_state == WrState::Done;
+        self.writes.iter().all(|writes| writes.iter().all(is_done))
+            && self.jobs.iter().all(|jobs| jobs.is_empty())
     }
 
     /// Returns what of `side`'s writes may become visible next, as (write, piece).
@@ -139,6 +161,10 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let write = &mut self.writes[side].change()[index_of];
         let words = write.pieces[piece];
         write.invisible &= !words;
+        if Self::is_remote(&self.writes[side][index_of]) {
+            return self.show_remote(side, index_of, words);
+        }
+        let write = &self.writes[side][index_of];
         let to = index(write.to);
         assert!(
             write.to.place == Place::ControlPage || self.memories[to].layout().is_some(),
@@ -160,23 +186,54 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let late =
             writes.iter().filter(|write| write.wr_state != WrState::Posted && write.invisible != 0).count();
         let next = writes.iter().find(|write| write.wr_state == WrState::Posted);
-        next.is_some_and(|write| write.invisible == 0 || late < self.case.late_max)
+        next.is_some_and(|write| write.invisible == 0 || late < self.case.late_max) && !self.is_stuck(side)
     }
 
     /// Completes the oldest WR of this end. Returns true if there is a completion to poll.
     pub(super) fn complete(&mut self, side: usize) -> bool {
-        let images = &self.images;
+        let is_next = |write: &Write| write.wr_state == WrState::Posted;
+        let Some(next) = self.writes[side].iter().position(is_next) else { return false };
+        let data = self.read(side, &self.writes[side][next]);
         let writes = self.writes[side].change();
-        let Some(write) = writes.iter_mut().find(|write| write.wr_state == WrState::Posted) else {
-            return false;
-        };
-        if write.data.is_none() {
-            write.data = Some(images[index(write.to)].get(write.at, write.bytes).into());
-        }
+        let write = &mut writes[next];
+        write.data.get_or_insert_with(|| data.into());
         let signaled = write.wr.is_some();
         write.wr_state = if signaled { WrState::InCq } else { WrState::Done };
         writes.retain(|write| !write.is_over());
         signaled
+    }
+
+    /// Makes words of a remote write visible.
+    fn show_remote(&mut self, side: usize, index_of: usize, words: u64) {
+        let write = self.writes[side][index_of].clone();
+        let data = self.read(side, &write);
+        for word in (0..64).filter(|word| words >> word & 1 == 1) {
+            let (from, upto) = write.word(word);
+            let part = &data[(from - write.at) as usize..(upto - write.at) as usize];
+            self.put_remote(write.to, from, part);
+        }
+    }
+
+    /// Returns true if the send queue of an end holds no further WR.
+    fn has_full_queue(&self, side: usize) -> bool {
+        let queued = self.writes[side].iter().filter(|write| write.wr_state != WrState::Done).count();
+        queued == self.case.send_queue
+    }
+
+    /// Notes a write that is posted.
+    fn push(&mut self, side: usize, mut write: Write) {
+        self.note_broken(side, &mut write);
+        if write.is_over() {
+            return;
+        }
+        self.writes[side].change().push(write);
+        if self.case.at_once && !self.is_broken() {
+            let last = self.writes[side].len() - 1;
+            for piece in 0..self.writes[side][last].pieces.len() {
+                self.show(side, last, piece);
+            }
+            self.complete(side);
+        }
     }
 
     /// Describes a piece on its way.
@@ -186,7 +243,8 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Place::ControlPage if *at < LINE_BYTES => "acknowledgements",
             Place::ControlPage => "mailbox",
             Place::Landing => "landing buffer",
-            Place::Exposed | Place::Writable => "memory that was exposed",
+            Place::Exposed => "memory that was exposed",
+            Place::Writable => "lent memory",
         };
         format!(
             "piece {} of {} of {bytes} bytes at {at} of end {}'s {place}",
@@ -247,6 +305,10 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     /// Checks that no bytes of a notified write are read before its notification was taken. Acknowledgements are exempt, since they are
     /// overwritten all the time.
     fn check_notified(&self, from: Memory, at: u32, bytes: u32) {
+        // Elsewhere only the ends of remote writes are notified, and their flags are read before.
+        if self.case.arrival != Arrival::Notify {
+            return;
+        }
         let untaken = |write: &&Write| write.notification.is_some() && !write.is_ack();
         let mut before = self.writes[1 - from.owner].iter().filter(untaken);
         let early = before.any(|write| write.touches(from, at, bytes));
@@ -343,8 +405,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     ) -> Result<(), SqFull> {
         assert!(!DIRECT, "nothing is posted where stores go direct");
         assert!(bytes > 0 && to.owner != *link, "{bytes} bytes are posted to {to:?}");
-        let queued = self.writes[*link].iter().filter(|write| write.wr_state != WrState::Done).count();
-        if queued == self.case.send_queue {
+        if self.has_full_queue(*link) {
             return Err(SqFull);
         }
         if to.place == Place::Landing {
@@ -365,17 +426,21 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
                 write.hashed_notification = value.wrapping_sub(before) & COUNT_MASK;
             }
         }
-        self.writes[*link].change().push(write);
-        if self.case.at_once {
-            let last = self.writes[*link].len() - 1;
-            for piece in 0..self.writes[*link][last].pieces.len() {
-                self.show(*link, last, piece);
-            }
-            self.complete(*link);
-        }
+        self.push(*link, write);
         let untaken = self.writes[*link].iter().filter(|write| write.notification.is_some()).count();
         assert!(untaken <= usize::from(self.case.notifications_max), "a notification finds no receive");
         Ok(())
+    }
+
+    fn post_remote_write(
+        &mut self,
+        link: &mut usize,
+        from: Registration,
+        to: DestinationClaim,
+        at: u64,
+        bytes: u32,
+    ) -> Result<(), SqFull> {
+        self.post_remote(*link, from, to, at, bytes)
     }
 
     fn ring_doorbell(&mut self, _: &mut usize) {}
@@ -386,8 +451,9 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         let write = &mut writes[position];
         write.wr_state = WrState::Done;
         let wr = write.wr.map(WrId)?;
+        let has_failed = write.is_flushed && self.case.lending.is_some_and(|lending| lending.flush_fails);
         writes.retain(|write| !write.is_over());
-        Some(Completion { wr, result: Ok(()) })
+        Some(Completion { wr, result: if has_failed { Err(FLUSHED) } else { Ok(()) } })
     }
 
     fn poll_notification(&mut self, link: &mut usize) -> Option<Notification> {

@@ -38,6 +38,10 @@ pub(super) struct Write {
     pub(super) notification: Option<Notification>,
     /// The notification, with the count as a difference to the one before.
     pub(super) hashed_notification: u32,
+    /// Number of the lent memory that it is read from.
+    pub(super) source: Option<u8>,
+    /// Its WR was flushed, or never reached the peer.
+    pub(super) is_flushed: bool,
     arrival: Arrival,
 }
 
@@ -67,6 +71,8 @@ impl Write {
             invisible,
             notification: None,
             hashed_notification: 0,
+            source: None,
+            is_flushed: false,
             arrival,
         }
     }
@@ -89,6 +95,24 @@ impl Write {
 
     pub(super) const fn is_over(&self) -> bool {
         self.invisible == 0 && matches!(self.wr_state, WrState::Done) && self.notification.is_none()
+    }
+
+    /// Drops what is on its way.
+    pub(super) const fn drop(&mut self) {
+        (self.invisible, self.notification, self.is_flushed) = (0, None, true);
+    }
+
+    /// Ends the WR.
+    pub(super) const fn flush(&mut self) {
+        self.wr_state = if self.wr.is_some() { WrState::InCq } else { WrState::Done };
+        self.is_flushed = true;
+    }
+
+    /// Returns the pieces of a remote write: its halves, if it is split.
+    pub(super) fn cut_remote(at: u32, bytes: u32, case: &Case) -> Vec<u64> {
+        let all = Self::words(at, bytes);
+        let half = Self::words(at, bytes / 2);
+        if case.split { vec![half, all & !half] } else { vec![all] }
     }
 
     /// Returns the bytes of word `index`, as offsets in memory.
@@ -143,6 +167,7 @@ impl Write {
 impl Hash for Write {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.to, self.at, self.bytes, self.wr, self.wr_state, self.invisible).hash(hasher);
+        (self.source, self.is_flushed).hash(hasher);
         self.notification.map(|_| self.hashed_notification).hash(hasher);
         match &self.data {
             Some(data) if self.is_ack() && self.bytes == LINE_BYTES => hash_ack(data, self.arrival, hasher),

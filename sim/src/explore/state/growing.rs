@@ -50,7 +50,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             let bytes: usize = flow.sent.iter().map(|sent| sent.bytes).sum();
             (flow.next, flow.open.is_some(), bytes)
         };
-        let mut left = if self.fabric.has_failed() { ATTEMPTS } else { 0 };
+        let mut left = if self.case.growing.is_some() && self.fabric.has_failed() { ATTEMPTS } else { 0 };
         let before = progress(&self.flows[side]);
         while left > 0 && progress(&self.flows[side]) == before && !self.flows[side].is_sent() {
             left -= 1;

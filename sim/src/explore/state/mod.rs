@@ -3,6 +3,7 @@
 mod exposing;
 mod flow;
 mod growing;
+mod lending;
 mod receiving;
 mod sending;
 
@@ -20,6 +21,7 @@ use super::fingerprint::{CopyOnWrite, Fingerprint};
 use super::step::Step;
 use exposing::Exposures;
 use flow::{Flow, Open};
+use lending::Lender;
 
 /// Reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
@@ -52,6 +54,8 @@ pub(super) struct State<const DIRECT: bool> {
     shrinks_left: [u32; 2],
     /// Memory that each end has exposed.
     exposures: [CopyOnWrite<Exposures>; 2],
+    /// Calls of each end that lend memory.
+    lenders: [CopyOnWrite<Lender>; 2],
     /// An end has ended everything.
     aborted: bool,
 }
@@ -83,7 +87,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         let flows = core::array::from_fn(|side| CopyOnWrite::new(Flow::new(case, side)));
         let shrinks_left = case.growing.map_or([0; 2], |growing| growing.shrinks_max);
         let exposures = core::array::from_fn(|side| CopyOnWrite::new(Exposures::new(case, side)));
-        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, exposures, aborted: false }
+        let lenders = core::array::from_fn(|side| CopyOnWrite::new(Lender::new(case.lending, side)));
+        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, exposures, lenders, aborted: false }
     }
 
     /// Returns the fingerprint of the whole state.
@@ -97,6 +102,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             f1.fingerprint(),
             self.shrinks_left,
             self.exposures.each_ref().map(CopyOnWrite::fingerprint),
+            self.lenders.each_ref().map(CopyOnWrite::fingerprint),
             self.aborted,
         ))
     }
@@ -117,9 +123,11 @@ impl<const DIRECT: bool> State<DIRECT> {
                     && end.is_exposing_steady()
             }
         };
-        self.fabric.is_quiescent()
-            && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
-            && self.ends.iter().all(closed)
+        self.is_lost_and_over()
+            || (self.fabric.is_quiescent() || self.is_aborted_and_done())
+                && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
+                && self.ends.iter().all(closed)
+                && (0..2).all(|side| !self.is_in_call(side) || self.case.lending.is_none())
     }
 
     /// Returns the steps to try.
@@ -131,7 +139,14 @@ impl<const DIRECT: bool> State<DIRECT> {
                 !matches!(closed, Closed::Here(Reason::DONE) | Closed::ByPeer(Reason::DONE))
             });
             let head = self.flows[1 - side].head.map(|index| case.transfers[1 - side][index]);
-            if !ended {
+            if self.fabric.is_dead(side) {
+                let pieces = self.fabric.deliverable(side).into_iter();
+                steps.extend(pieces.map(|(write, piece)| Step::Deliver { from: side, write, piece }));
+                continue;
+            }
+            if case.lending.is_some() {
+                self.lending_steps(side, ended, &mut steps);
+            } else if !ended {
                 if !flow.is_sent() {
                     steps.push(Step::Send(side));
                 }
@@ -173,6 +188,9 @@ impl<const DIRECT: bool> State<DIRECT> {
     }
 
     fn may_close(&self, side: usize, ended: bool) -> bool {
+        if self.case.lending.is_some() && self.flows[side].open.is_some() {
+            return false;
+        }
         let exchanged = self.flows.iter().all(|flow| flow.is_sent() && flow.head.is_none());
         match self.ends[side].0.endpoint().closed() {
             Some(Closed::ByPeer(_)) => ended || self.flows[side].is_sent(),
@@ -186,6 +204,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn take(&mut self, step: Step) -> bool {
         let taken = match step {
             Step::Send(side) => self.send(side) && self.send_on(side) && self.take_events(side),
+            Step::Cancel(side) if self.case.lending.is_some() => self.cancel_call(side),
             Step::Cancel(side) => self.cancel(side),
             Step::Receive(side) => self.receive(side),
             Step::Reject(side) => self.reject(side),
@@ -205,6 +224,12 @@ impl<const DIRECT: bool> State<DIRECT> {
                 let driver = &mut self.ends[side].change().0;
                 let due = driver.next_tick();
                 driver.tick(&mut self.fabric, due);
+                true
+            }
+            Step::GiveUp(side) => self.let_deadline_pass(side),
+            Step::Die(side) => self.die(side),
+            Step::LearnOfLoss(side) => {
+                self.ends[side].change().0.note_peer_gone();
                 true
             }
             Step::Close(side) => self.close(side),
@@ -240,10 +265,14 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
         };
         for (side, end) in self.ends.iter().enumerate() {
-            if let Some(Closed::Failed(failure)) = end.0.endpoint().closed() {
+            if let Some(Closed::Failed(failure)) = end.0.endpoint().closed()
+                && !self.may_fail(failure)
+            {
                 panic!("end {side} has failed: {failure}");
             }
         }
+        self.take_back_released();
+        self.check_lent();
         self.check_grown();
         self.check_exposed();
         taken
@@ -264,6 +293,10 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Makes one round of a wait, or of the close if this end has closed.
     fn progress(&mut self, side: usize) {
+        if self.case.lending.is_some() {
+            self.progress_lender(side);
+            return;
+        }
         let driver = &mut self.ends[side].change().0;
         if !driver.is_closing() {
             let mut wait = driver.begin_wait();
@@ -347,7 +380,9 @@ impl<const DIRECT: bool> State<DIRECT> {
     fn abort(&mut self, side: usize) -> bool {
         self.ends[side].change().0.close(&mut self.fabric, ABORTED);
         let flow = self.flows[side].change();
-        if let Some((index, _)) = flow.open.take() {
+        if self.case.lending.is_some() {
+            self.note_abort(side, ABORTED);
+        } else if let Some((index, _)) = flow.open.take() {
             flow.sent[index].cancelled = Some(ABORTED);
         }
         self.aborted = true;

@@ -19,6 +19,9 @@ const NOT_BEGUN: Reason = Reason(8);
 impl<const DIRECT: bool> State<DIRECT> {
     /// Takes the next receiving step.
     pub(super) fn receive(&mut self, side: usize) -> bool {
+        if self.case.lending.is_some() {
+            return self.receive_lent(side);
+        }
         let flow = &self.flows[1 - side];
         let is_stream = flow.head.is_some_and(|index| self.case.transfers[1 - side][index].stream);
         match (flow.head, self.case.receive_method[side]) {
@@ -36,6 +39,9 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Rejects the transfer at the head.
     pub(super) fn reject(&mut self, side: usize) -> bool {
+        if self.case.lending.is_some() {
+            return self.reject_lent(side);
+        }
         let from = 1 - side;
         let Some(index) = self.flows[from].head else { return false };
         let driver = &mut self.ends[side].change().0;

@@ -1,6 +1,6 @@
 //! Sending steps of an application.
 
-use superpipe_core::driver::{Drive, SendFailed, SendOperation};
+use superpipe_core::driver::{Drive, SendFailed};
 use superpipe_core::{Closed, Length, Reason, RefusedSend, TransferId};
 
 use super::State;
@@ -23,7 +23,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         let transfer = self.case.transfers[side][index];
         self.ends[side].change().0.set_protocol(transfer.protocol);
         let op = match transfer.send_method {
-            SendMethod::Drive => Some(SendOperation::new(index as u64, transfer.bytes)),
+            SendMethod::Drive => Some(self.lend_message(side, index)),
             SendMethod::Exposed => {
                 let Some(op) = self.exposed_message(side, index, is_stale) else { return true };
                 Some(op)
@@ -67,6 +67,9 @@ impl<const DIRECT: bool> State<DIRECT> {
 
     /// Sends the next part of a message.
     fn drive(&mut self, side: usize, index: usize) -> bool {
+        if self.case.lending.is_some() {
+            return self.drive_lent(side, index);
+        }
         let all = payload(side, index, self.case.transfers[side][index].bytes);
         let (first, second) = all.split_at(all.len() / 3);
         let Self { ends, flows, fabric, .. } = self;
