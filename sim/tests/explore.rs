@@ -38,6 +38,10 @@ fn small_cases_reach_their_end_from_every_state() {
         "posted, growing: cancel",
         "posted, growing: sender aborts",
         "notified, growing: 3 chunks",
+        "direct, offering: 1 message",
+        "direct, offering: behind an offset",
+        "direct, offering: both ways",
+        "direct, offering: receiver aborts",
     ] {
         let Explored { states, transitions, depth, ends } = explored(&named(name));
         assert!(states > 100 && transitions > states && ends >= 1 && depth > 15, "{name}: {states} states");

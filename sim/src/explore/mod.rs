@@ -14,5 +14,7 @@ mod search;
 mod state;
 mod step;
 
-pub use cases::{AckOrder, Case, ClosePolicy, Exposing, Growing, ReceiveMethod, SendMethod, Transfer, cases};
+pub use cases::{
+    AckOrder, Case, ClosePolicy, Exposing, Growing, Offering, ReceiveMethod, SendMethod, Transfer, cases,
+};
 pub use search::{Explored, Violation, explore};

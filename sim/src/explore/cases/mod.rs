@@ -5,11 +5,14 @@ mod direct;
 mod exposing;
 mod growing;
 mod notified;
+mod offering;
 mod posted;
 
 use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
-pub use case::{AckOrder, Case, ClosePolicy, Exposing, Growing, ReceiveMethod, SendMethod, Transfer};
+pub use case::{
+    AckOrder, Case, ClosePolicy, Exposing, Growing, Offering, ReceiveMethod, SendMethod, Transfer,
+};
 
 /// Returns all cases.
 #[must_use]
@@ -19,6 +22,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(direct::cases());
     cases.extend(growing::cases());
     cases.extend(exposing::cases());
+    cases.extend(offering::cases());
     cases
 }
 
@@ -85,6 +89,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         checks_time: false,
         growing: None,
         exposing: None,
+        offering: None,
         origin: Origin::default(),
         close_policy: [ClosePolicy::Never; 2],
         receive_method: [ReceiveMethod::Drive(0); 2],

@@ -6,6 +6,7 @@
 
 mod jobs;
 mod memory;
+mod offered;
 mod write;
 
 use std::rc::Rc;
@@ -37,6 +38,8 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     jobs: [CopyOnWrite<Jobs>; 2],
     /// Memory of the applications, which their peers map.
     pub(super) exposed: CopyOnWrite<ExposedMemories>,
+    /// Bytes that each end has written into memory that its peer offered. They distinguish no states.
+    offered_bytes: [u64; 2],
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
     last_ack_notifications: [Notification; 2],
 }
@@ -81,6 +84,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             images: core::array::from_fn(memory),
             ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
             writes: core::array::from_fn(|_| CopyOnWrite::new(Vec::new())),
+            offered_bytes: [0; 2],
             last_ack_notifications: [Notification(0); 2],
             case,
         }
@@ -88,8 +92,17 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns the fingerprints of all parts.
     pub(super) fn fingerprints(&self) -> [Fingerprint; 23] {
-        let Self { case: _, memories, images, ownership, writes, jobs, exposed, last_ack_notifications: _ } =
-            self;
+        let Self {
+            case: _,
+            memories,
+            images,
+            ownership,
+            writes,
+            jobs,
+            exposed,
+            offered_bytes: _,
+            last_ack_notifications: _,
+        } = self;
         let mut all = [Fingerprint::default(); 23];
         let memories = memories.iter().chain(images).map(CopyOnWrite::fingerprint);
         let rest = ownership.iter().map(CopyOnWrite::fingerprint);
@@ -139,6 +152,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
         let write = &mut self.writes[side].change()[index_of];
         let words = write.pieces[piece];
         write.invisible &= !words;
+        if write.to.place == Place::Writable {
+            return self.show_offered(side, index_of);
+        }
         let to = index(write.to);
         assert!(
             write.to.place == Place::ControlPage || self.memories[to].layout().is_some(),
@@ -260,7 +276,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns visible bytes of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        if memory.place == Place::Exposed {
+        if matches!(memory.place, Place::Exposed | Place::Writable) {
             return self.exposed.read(memory, at, bytes);
         }
         self.ownership[memory.owner].on_read(memory.index, at, bytes);
@@ -321,6 +337,9 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn copy_in(&mut self, link: &mut usize, to: Memory, at: u32, from: &[u8]) {
+        if to.place == Place::Writable {
+            return self.write_offered(*link, to, at, from);
+        }
         self.fill(*link, to, at, from);
     }
 
