@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric (docs/testing.md). One build has all bugs, and chooses one
+# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric and those of split messages
+# (docs/testing.md). One build has all bugs, and chooses one
 # at run time. It has its own target directory, since --cfg would rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
@@ -25,4 +26,14 @@ table_is_true() {
 stage planted-bugs planted_bugs
 stage planted-table table_is_true
 stage planted-explored "$target/checks/superpipe-sim" explore --planted --bug EpochUnzeroed "of another layout"
+
+# The small cases of offers find each bug of split messages by themselves.
+split_bugs() {
+    local bug
+    for bug in StaleOfferTaken OfferOutlives TailBeforeFin FinBeforeTail WithdrawnWhileOffered; do
+        "$target/checks/superpipe-sim" explore --planted --bug "$bug" "direct, offering" || return
+    done
+}
+
+stage planted-split split_bugs
 end_stages

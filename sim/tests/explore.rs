@@ -1,6 +1,6 @@
 //! The explorer: small cases, and violations that it must find.
 
-use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, cases, explore};
+use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, Offering, cases, explore};
 
 fn named(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
@@ -80,6 +80,23 @@ fn every_step_of_growth_adds_states() {
         Growing { failures_max: [0, 1], ..growing },
         Growing { shrinks_max: [0, 1], ..growing },
         Growing { repeats: true, ..growing },
+    ] {
+        assert!(states(Some(more)) > few, "{more:?}");
+    }
+}
+
+/// Each step of memory that is offered adds states, and so is there.
+#[test]
+fn every_step_of_offering_adds_states() {
+    let case = named("direct, offering: 1 message");
+    let offering = case.offering.unwrap_or_else(|| panic!("it offers"));
+    let states = |offering| explored(&Case { offering, ..case.clone() }).states;
+    let [none, once, few] =
+        [0, 1, 2].map(|offers| states(Some(Offering { offers_max: [0, offers], ..offering })));
+    assert!(none < once && once < few, "{none} {once} {few}");
+    for more in [
+        Offering { withdraws_max: [0, 1], ..offering },
+        Offering { exposes_max: [1; 2], offers_max: [0, 2], withdraws_max: [1, 0], ..offering },
     ] {
         assert!(states(Some(more)) > few, "{more:?}");
     }

@@ -65,6 +65,11 @@ impl Flow {
         Self { from, sent, next: 0, open: None, receive: None, head: None, seen: 0 }
     }
 
+    /// Returns the number of transfers that have arrived or were skipped.
+    pub(super) const fn seen(&self) -> usize {
+        self.seen
+    }
+
     /// Returns true if nothing more is to be sent.
     pub(super) fn is_sent(&self) -> bool {
         self.next == self.sent.len() && self.open.is_none()

@@ -125,6 +125,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                     && end.poll_controls_delivered()
                     && end.is_growth_steady()
                     && (end.is_exposing_steady() || self.awaits_end_of_offer(side))
+                    && !self.keeps_offer(side)
             }
         };
         self.fabric.is_quiescent()

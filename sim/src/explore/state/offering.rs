@@ -23,8 +23,8 @@ pub(super) struct Offerings {
     exposes_left: u32,
     withdraws_left: u32,
     offers_left: u32,
-    /// Memory that the peer may write.
-    offered: Option<(Exposed, Buffer)>,
+    /// Memory that the peer may write, and how many transfers had arrived when it was offered.
+    offered: Option<(Exposed, Buffer, usize)>,
     /// Bytes of the message at the head that were put into a buffer.
     taken: usize,
 }
@@ -138,7 +138,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         assert!(may_offer || !is_offered, "offered twice, behind a message, or before it is mapped");
         if is_offered {
             fabric.exposed.change().offer(buffer, offset as usize);
-            offerings[side].change().offered = Some((exposed, buffer));
+            offerings[side].change().offered = Some((exposed, buffer, flows[1 - side].seen()));
         }
         is_offered
     }
@@ -200,9 +200,8 @@ impl<const DIRECT: bool> State<DIRECT> {
                 self.offerings[side].change().taken = 0;
             }
             let endpoint = self.ends[side].0.endpoint();
-            let Some((exposed, buffer)) = self.offerings[side].offered else { continue };
-            let is_its = |it: &Exposed| endpoint.is_offered(*it);
-            if is_its(&exposed) {
+            let Some((exposed, buffer, _)) = self.offerings[side].offered else { continue };
+            if endpoint.is_offered(exposed) {
                 continue;
             }
             self.fabric.exposed.change().end_offer(side);
@@ -216,8 +215,13 @@ impl<const DIRECT: bool> State<DIRECT> {
     /// Returns true if memory was withdrawn that is offered to a transfer which has not come.
     pub(super) fn awaits_end_of_offer(&self, side: usize) -> bool {
         let offerings = &self.offerings[side];
-        let offered = offerings.offered.map(|(exposed, _)| exposed);
+        let offered = offerings.offered.map(|(exposed, ..)| exposed);
         offered.is_some() && offered != offerings.current().map(|(exposed, _)| exposed)
+    }
+
+    /// Returns true if memory is still offered although its transfer has come, and is over if nothing is on its way.
+    pub(super) fn keeps_offer(&self, side: usize) -> bool {
+        self.offerings[side].offered.is_some_and(|(.., seen)| self.flows[1 - side].seen() > seen)
     }
 
     /// Checks that both ends count the bytes that were copied once.
