@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric and those of lent memory (docs/testing.md). One build has all bugs, and chooses one
+# Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric, those of lent memory and those
+# of split messages (docs/testing.md). One build has all bugs, and chooses one
 # at run time. It has its own target directory, since --cfg would rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
@@ -33,4 +34,14 @@ explored_in_lent_memory() {
 
 stage planted-explored "$target/checks/superpipe-sim" explore --planted --bug EpochUnzeroed "of another layout"
 stage planted-lent explored_in_lent_memory
+
+# The small cases of offers find each bug of split messages by themselves.
+split_bugs() {
+    local bug
+    for bug in StaleOfferTaken OfferOutlives TailBeforeFin FinBeforeTail WithdrawnWhileOffered; do
+        "$target/checks/superpipe-sim" explore --planted --bug "$bug" "direct, offering" || return
+    done
+}
+
+stage planted-split split_bugs
 end_stages

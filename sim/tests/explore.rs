@@ -1,6 +1,8 @@
 //! The explorer: small cases, and violations that it must find.
 
-use superpipe_sim::explore::{AckOrder, Case, ClosePolicy, Explored, Growing, Lending, cases, explore};
+use superpipe_sim::explore::{
+    AckOrder, Case, ClosePolicy, Explored, Growing, Lending, Offering, cases, explore,
+};
 
 fn named(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"))
@@ -44,6 +46,10 @@ fn small_cases_reach_their_end_from_every_state() {
         "posted, lending: close under way",
         "posted, lending: receiver dies, flushes fail",
         "notified, lending: 1 message",
+        "direct, offering: 1 message",
+        "direct, offering: behind an offset",
+        "direct, offering: both ways",
+        "direct, offering: receiver aborts",
     ] {
         let Explored { states, transitions, depth, ends } = explored(&named(name));
         assert!(states > 100 && transitions > states && ends >= 1 && depth > 15, "{name}: {states} states");
@@ -105,6 +111,23 @@ fn every_step_of_lending_adds_states() {
         assert!(states(Some(more)) > few, "{more:?}");
     }
     assert!(states(Some(Lending { is_kept: [true; 2], ..lending })) < few, "nothing is registered");
+}
+
+/// Each step of memory that is offered adds states, and so is there.
+#[test]
+fn every_step_of_offering_adds_states() {
+    let case = named("direct, offering: 1 message");
+    let offering = case.offering.unwrap_or_else(|| panic!("it offers"));
+    let states = |offering| explored(&Case { offering, ..case.clone() }).states;
+    let [none, once, few] =
+        [0, 1, 2].map(|offers| states(Some(Offering { offers_max: [0, offers], ..offering })));
+    assert!(none < once && once < few, "{none} {once} {few}");
+    for more in [
+        Offering { withdraws_max: [0, 1], ..offering },
+        Offering { exposes_max: [1; 2], offers_max: [0, 2], withdraws_max: [1, 0], ..offering },
+    ] {
+        assert!(states(Some(more)) > few, "{more:?}");
+    }
 }
 
 /// wire.md 7.3: an acknowledgement that an older one overtakes is lost until the next keepalive.

@@ -15,6 +15,7 @@ mod state;
 mod step;
 
 pub use cases::{
-    AckOrder, Case, ClosePolicy, Exposing, Growing, Lending, ReceiveMethod, SendMethod, Transfer, cases,
+    AckOrder, Case, ClosePolicy, Exposing, Growing, Lending, Offering, ReceiveMethod, SendMethod, Transfer,
+    cases,
 };
 pub use search::{Explored, Violation, explore};

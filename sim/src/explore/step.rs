@@ -33,6 +33,12 @@ pub(super) enum Step {
     Withdraw(usize),
     /// The application begins a message out of a buffer that was withdrawn.
     SendStale(usize),
+    /// The application exposes a buffer that the peer may write.
+    ExposeWritable(usize),
+    /// The application withdraws that buffer.
+    WithdrawWritable(usize),
+    /// The application offers that buffer to the next transfer.
+    Offer(usize),
     /// A job of this end is done, and the end progresses, since it cannot know before.
     FinishJob { side: usize, job: usize },
     /// A job of this end fails, and the end progresses.
@@ -64,6 +70,9 @@ impl Step {
                 | Self::Expose(_)
                 | Self::Withdraw(_)
                 | Self::SendStale(_)
+                | Self::ExposeWritable(_)
+                | Self::WithdrawWritable(_)
+                | Self::Offer(_)
                 | Self::FailJob { .. }
                 | Self::RepeatJob(_)
                 | Self::GiveUp(_)
@@ -89,6 +98,9 @@ impl fmt::Display for Step {
             Self::Expose(end) => (end, "exposes a buffer"),
             Self::Withdraw(end) => (end, "withdraws its buffer"),
             Self::SendStale(end) => (end, "sends out of a buffer that was withdrawn"),
+            Self::ExposeWritable(end) => (end, "exposes a buffer for writing"),
+            Self::WithdrawWritable(end) => (end, "withdraws its buffer for writing"),
+            Self::Offer(end) => (end, "offers its buffer"),
             Self::FinishJob { side, .. } => (side, "has a job done"),
             Self::FailJob { side, .. } => (side, "has a job fail"),
             Self::RepeatJob(end) => (end, "learns of the end of a job once more"),

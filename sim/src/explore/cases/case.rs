@@ -18,6 +18,8 @@ pub enum SendMethod {
     Reserve(u32),
     /// An operation with two slices, out of memory that is exposed, if there is any.
     Exposed,
+    /// The same with so many empty slices in between that one call does not get to the last one.
+    ExposedInParts,
 }
 
 /// Call that receives a transfer.
@@ -31,6 +33,8 @@ pub enum ReceiveMethod {
     InPlace(u32),
     /// `try_recv` if it takes the message, otherwise an operation.
     Whole,
+    /// Reads in place of at most this many bytes into memory that is offered until the message comes.
+    Trusted(u32),
 }
 
 /// One transfer.
@@ -114,6 +118,21 @@ pub struct Lending {
     pub flush_fails: bool,
 }
 
+/// Memory of ends that their peers may write, a buffer of their own each time. The ends expose memory as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offering {
+    /// Times that each end may expose a buffer for writing.
+    pub exposes_max: [u32; 2],
+    /// Times that each end may withdraw the buffer that is exposed.
+    pub withdraws_max: [u32; 2],
+    /// Times that each end may offer it, besides the offers of [`ReceiveMethod::Trusted`].
+    pub offers_max: [u32; 2],
+    /// Offset of offers.
+    pub offset: u32,
+    /// Each end begins with the first buffer of either kind that it may expose, mapped by its peer.
+    pub is_prepared: bool,
+}
+
 /// Time at which an end closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosePolicy {
@@ -170,6 +189,8 @@ pub struct Case {
     pub exposing: Option<Exposing>,
     /// Memory that the ends lend.
     pub lending: Option<Lending>,
+    /// Memory that the ends expose for writing.
+    pub offering: Option<Offering>,
     /// First values of the counters.
     pub origin: Origin,
     /// Close policy of each end.

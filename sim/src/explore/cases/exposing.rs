@@ -19,7 +19,7 @@ const AGAIN: Exposing = Exposing { exposes_max: [2, 0], withdraws_max: [1, 0], .
 
 impl Transfer {
     /// Sends it out of memory that is exposed, if there is any.
-    const fn exposed(self) -> Self {
+    pub(super) const fn exposed(self) -> Self {
         Self { send_method: SendMethod::Exposed, protocol: Protocol::RegisterCached, ..self }
     }
 }

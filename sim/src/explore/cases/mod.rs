@@ -6,12 +6,13 @@ mod exposing;
 mod growing;
 mod lending;
 mod notified;
+mod offering;
 mod posted;
 
 use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
 pub use case::{
-    AckOrder, Case, ClosePolicy, Exposing, Growing, Lending, ReceiveMethod, SendMethod, Transfer,
+    AckOrder, Case, ClosePolicy, Exposing, Growing, Lending, Offering, ReceiveMethod, SendMethod, Transfer,
 };
 
 /// Returns all cases.
@@ -23,6 +24,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(growing::cases());
     cases.extend(exposing::cases());
     cases.extend(lending::cases());
+    cases.extend(offering::cases());
     cases
 }
 
@@ -90,6 +92,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         growing: None,
         exposing: None,
         lending: None,
+        offering: None,
         origin: Origin::default(),
         close_policy: [ClosePolicy::Never; 2],
         receive_method: [ReceiveMethod::Drive(0); 2],

@@ -288,6 +288,6 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns true if a piece of a write goes into memory of an application.
     pub(super) fn is_remote(write: &Write) -> bool {
-        write.to.place == Place::Writable
+        !DIRECT && write.to.place == Place::Writable
     }
 }

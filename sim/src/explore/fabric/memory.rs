@@ -31,7 +31,11 @@ pub(super) struct Bytes {
 impl Bytes {
     /// Returns a control page that is all zero.
     pub(super) fn control_page(case: &Case) -> Self {
-        let slots = if case.growing.is_some() { control_page::MAILBOX_SLOTS } else { CONTROLS_MAX };
+        let slots = if case.growing.is_some() || case.offering.is_some() {
+            control_page::MAILBOX_SLOTS
+        } else {
+            CONTROLS_MAX
+        };
         let bytes = control_page::MAILBOX + slots * LINE_BYTES;
         Self { map: Map::ControlPage(case.arrival), bytes: vec![0; bytes as usize] }
     }

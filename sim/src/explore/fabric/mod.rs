@@ -7,6 +7,7 @@
 mod jobs;
 mod lent;
 mod memory;
+mod offered;
 mod write;
 
 use std::rc::Rc;
@@ -42,6 +43,8 @@ pub(super) struct StepFabric<const DIRECT: bool> {
     pub(super) exposed: CopyOnWrite<ExposedMemories>,
     /// Memory of the applications, which is written remotely.
     lent: CopyOnWrite<LentMemory>,
+    /// Bytes that each end has written into memory that its peer offered. They distinguish no states.
+    offered_bytes: [u64; 2],
     /// Last notification of each end's acknowledgements. It distinguishes no states, since the difference to it does.
     last_ack_notifications: [Notification; 2],
 }
@@ -87,6 +90,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             images: core::array::from_fn(memory),
             ownership: core::array::from_fn(|_| CopyOnWrite::new(blocks.clone())),
             writes: core::array::from_fn(|_| CopyOnWrite::new(Vec::new())),
+            offered_bytes: [0; 2],
             last_ack_notifications: [Notification(0); 2],
             case,
         }
@@ -103,6 +107,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             jobs,
             exposed,
             lent,
+            offered_bytes: _,
             last_ack_notifications: _,
         } = self;
         let mut all = [Fingerprint::default(); 24];
@@ -165,6 +170,9 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             return self.show_remote(side, index_of, words);
         }
         let write = &self.writes[side][index_of];
+        if write.to.place == Place::Writable {
+            return self.show_offered(side, index_of);
+        }
         let to = index(write.to);
         assert!(
             write.to.place == Place::ControlPage || self.memories[to].layout().is_some(),
@@ -244,7 +252,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
             Place::ControlPage => "mailbox",
             Place::Landing => "landing buffer",
             Place::Exposed => "memory that was exposed",
-            Place::Writable => "lent memory",
+            Place::Writable => "memory of an application",
         };
         format!(
             "piece {} of {} of {bytes} bytes at {at} of end {}'s {place}",
@@ -322,7 +330,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
     /// Returns visible bytes of an end's own memory, read in place.
     pub(super) fn visible(&self, memory: Memory, at: u32, bytes: u32) -> &[u8] {
-        if memory.place == Place::Exposed {
+        if matches!(memory.place, Place::Exposed | Place::Writable) {
             return self.exposed.read(memory, at, bytes);
         }
         self.ownership[memory.owner].on_read(memory.index, at, bytes);
@@ -383,6 +391,9 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     }
 
     fn copy_in(&mut self, link: &mut usize, to: Memory, at: u32, from: &[u8]) {
+        if to.place == Place::Writable {
+            return self.write_offered(*link, to, at, from);
+        }
         self.fill(*link, to, at, from);
     }
 

@@ -9,7 +9,7 @@ use crate::explore::cases::{Case, SendMethod};
 use crate::explore::step::Step;
 
 /// Bytes of a buffer.
-const BUFFER_BYTES: usize = 128;
+pub(super) const BUFFER_BYTES: usize = 256;
 
 /// Memory that an end has exposed. Each time it is another buffer.
 #[derive(Clone, Debug, Hash)]
@@ -44,7 +44,9 @@ impl<const DIRECT: bool> State<DIRECT> {
         }
         let flow = &self.flows[side];
         let next = self.case.transfers[side].get(flow.next).filter(|_| flow.open.is_none());
-        let is_exposed = next.is_some_and(|transfer| transfer.send_method == SendMethod::Exposed);
+        let is_exposed = next.is_some_and(|transfer| {
+            matches!(transfer.send_method, SendMethod::Exposed | SendMethod::ExposedInParts)
+        });
         if is_exposed && handles.len() > usize::from(*is_current) {
             steps.push(Step::SendStale(side));
         }
@@ -101,7 +103,8 @@ impl<const DIRECT: bool> State<DIRECT> {
             for (side, end) in ends.into_iter().enumerate() {
                 let is_ready =
                     |(exposed, _): &&(Exposed, Buffer)| end.exposed_state(*exposed) == ExposedState::Ready;
-                let ready = self.exposures[side].handles.iter().filter(is_ready).count();
+                let ready = self.exposures[side].handles.iter().chain(&self.offerings[side].handles);
+                let ready = ready.filter(is_ready).count();
                 assert_eq!(self.fabric.exposed.mapped(1 - side), ready, "memories that are mapped");
             }
         }

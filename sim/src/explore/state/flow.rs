@@ -14,6 +14,8 @@ pub(super) struct Sent {
     pub(super) number: Option<u64>,
     /// Bytes that the endpoint took.
     pub(super) bytes: usize,
+    /// Bytes of the head, if it is split: all that its receiver gets of it if it is cancelled.
+    pub(super) head: Option<usize>,
     pub(super) ended: bool,
     pub(super) cancelled: Option<Reason>,
     pub(super) rejected: Option<Reason>,
@@ -61,6 +63,11 @@ impl Flow {
     pub(super) fn new(case: &Case, from: usize) -> Self {
         let sent = vec![Sent::default(); case.transfers[from].len()];
         Self { from, sent, next: 0, open: None, receive: None, head: None, seen: 0 }
+    }
+
+    /// Returns the number of transfers that have arrived or were skipped.
+    pub(super) const fn seen(&self) -> usize {
+        self.seen
     }
 
     /// Returns true if nothing more is to be sent.
@@ -112,7 +119,9 @@ impl Flow {
 
     /// Notes a cancelled transfer that begins and ends in one call, after this many bytes.
     pub(super) fn arrived_cancelled(&mut self, reason: Reason, bytes: usize) {
-        let is_it = |sent: &Sent| sent.begun && sent.cancelled == Some(reason) && sent.bytes == bytes;
+        let is_it = |sent: &Sent| {
+            sent.begun && sent.cancelled == Some(reason) && sent.head.unwrap_or(sent.bytes) == bytes
+        };
         let found = (self.seen..self.next).find(|index| is_it(&self.sent[*index]));
         if let (None, Some(index)) = (self.head, found) {
             self.arrived_tag(index as u64);
@@ -138,7 +147,7 @@ impl Flow {
                 assert_eq!(sent.cancelled, Some(reason));
                 assert_eq!(
                     sent.received,
-                    Some(sent.bytes),
+                    Some(sent.head.unwrap_or(sent.bytes)),
                     "transfer {index}: CANCEL comes after what was sent"
                 );
             }

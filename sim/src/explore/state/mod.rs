@@ -4,6 +4,7 @@ mod exposing;
 mod flow;
 mod growing;
 mod lending;
+mod offering;
 mod receiving;
 mod sending;
 
@@ -22,6 +23,7 @@ use super::step::Step;
 use exposing::Exposures;
 use flow::{Flow, Open};
 use lending::Lender;
+use offering::Offerings;
 
 /// Reason of a close that ends everything.
 const ABORTED: Reason = Reason(7);
@@ -56,6 +58,8 @@ pub(super) struct State<const DIRECT: bool> {
     exposures: [CopyOnWrite<Exposures>; 2],
     /// Calls of each end that lend memory.
     lenders: [CopyOnWrite<Lender>; 2],
+    /// Memory of each end that its peer may write.
+    offerings: [CopyOnWrite<Offerings>; 2],
     /// An end has ended everything.
     aborted: bool,
 }
@@ -88,7 +92,13 @@ impl<const DIRECT: bool> State<DIRECT> {
         let shrinks_left = case.growing.map_or([0; 2], |growing| growing.shrinks_max);
         let exposures = core::array::from_fn(|side| CopyOnWrite::new(Exposures::new(case, side)));
         let lenders = core::array::from_fn(|side| CopyOnWrite::new(Lender::new(case.lending, side)));
-        Self { case: Rc::clone(case), fabric, ends, flows, shrinks_left, exposures, lenders, aborted: false }
+        let offerings = core::array::from_fn(|side| CopyOnWrite::new(Offerings::new(case, side)));
+        let aborted = false;
+        let case = Rc::clone(case);
+        let mut first =
+            Self { case, fabric, ends, flows, shrinks_left, exposures, lenders, offerings, aborted };
+        first.prepare();
+        first
     }
 
     /// Returns the fingerprint of the whole state.
@@ -103,6 +113,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             self.shrinks_left,
             self.exposures.each_ref().map(CopyOnWrite::fingerprint),
             self.lenders.each_ref().map(CopyOnWrite::fingerprint),
+            self.offerings.each_ref().map(CopyOnWrite::fingerprint),
             self.aborted,
         ))
     }
@@ -111,7 +122,7 @@ impl<const DIRECT: bool> State<DIRECT> {
     pub(super) fn is_over(&self) -> bool {
         let closes = self.case.close_policy != [ClosePolicy::Never; 2];
         let closes_early = self.case.close_policy.contains(&ClosePolicy::WhenSent);
-        let closed = |end: &CopyOnWrite<End<DIRECT>>| {
+        let closed = |(side, end): (usize, &CopyOnWrite<End<DIRECT>>)| {
             let end = end.0.endpoint();
             if closes {
                 end.closed().is_some() && end.peer_closes() && end.is_flushed() && end.is_quiescent()
@@ -120,13 +131,14 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.poll_delivered()
                     && end.poll_controls_delivered()
                     && end.is_growth_steady()
-                    && end.is_exposing_steady()
+                    && (end.is_exposing_steady() || self.awaits_end_of_offer(side))
+                    && !self.keeps_offer(side)
             }
         };
         self.is_lost_and_over()
             || (self.fabric.is_quiescent() || self.is_aborted_and_done())
                 && (self.aborted || self.flows.iter().all(|flow| flow.is_right(closes_early)))
-                && self.ends.iter().all(closed)
+                && self.ends.iter().enumerate().all(closed)
                 && (0..2).all(|side| !self.is_in_call(side) || self.case.lending.is_none())
     }
 
@@ -178,6 +190,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             }
             self.growing_steps(side, &mut steps);
             self.exposing_steps(side, &mut steps);
+            self.offering_steps(side, &mut steps);
             if self.fabric.completable(side) {
                 steps.push(Step::Complete(side));
             }
@@ -238,6 +251,9 @@ impl<const DIRECT: bool> State<DIRECT> {
             Step::Expose(side) => self.expose(side) && self.take_events(side),
             Step::Withdraw(side) => self.withdraw(side) && self.take_events(side),
             Step::SendStale(side) => self.begin(side, true) && self.take_events(side),
+            Step::ExposeWritable(side) => self.expose_writable(side) && self.take_events(side),
+            Step::WithdrawWritable(side) => self.withdraw_writable(side) && self.take_events(side),
+            Step::Offer(side) => self.offer(side) && self.take_events(side),
             Step::FinishJob { side, job } => {
                 self.fabric.finish_job(side, job);
                 self.take_job(side)
@@ -275,6 +291,8 @@ impl<const DIRECT: bool> State<DIRECT> {
         self.check_lent();
         self.check_grown();
         self.check_exposed();
+        self.take_offers_back();
+        self.check_split_bytes();
         taken
     }
 

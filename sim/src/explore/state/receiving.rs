@@ -30,6 +30,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             (Some(_), ReceiveMethod::Drive(_) | ReceiveMethod::Whole) if is_stream => {
                 self.pull(side, ROOM_BYTES)
             }
+            (_, ReceiveMethod::Trusted(bytes)) => self.receive_trusted(side, bytes),
             (_, ReceiveMethod::Drive(cut)) => self.drive_recv(side, cut),
             (Some(_), ReceiveMethod::Whole) => self.drive_recv(side, 0),
             (Some(_), ReceiveMethod::InPlace(bytes)) => self.read_in_place(side, bytes),
@@ -174,7 +175,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         }
     }
 
-    fn took(&mut self, side: usize, got: &[u8], end: End) -> bool {
+    pub(super) fn took(&mut self, side: usize, got: &[u8], end: End) -> bool {
         if !got.is_empty() || end != End::No {
             self.flows[1 - side].change().took(&self.case.transfers[1 - side], got, end);
         }

@@ -7,6 +7,9 @@ use super::State;
 use super::flow::{Open, payload};
 use crate::explore::cases::SendMethod;
 
+/// Empty slices: as many as one call of core walks.
+const EMPTY_SLICES: usize = 1 << 14;
+
 impl<const DIRECT: bool> State<DIRECT> {
     /// Takes the next sending step.
     pub(super) fn send(&mut self, side: usize) -> bool {
@@ -24,7 +27,7 @@ impl<const DIRECT: bool> State<DIRECT> {
         self.ends[side].change().0.set_protocol(transfer.protocol);
         let op = match transfer.send_method {
             SendMethod::Drive => Some(self.lend_message(side, index)),
-            SendMethod::Exposed => {
+            SendMethod::Exposed | SendMethod::ExposedInParts => {
                 let Some(op) = self.exposed_message(side, index, is_stale) else { return true };
                 Some(op)
             }
@@ -72,15 +75,27 @@ impl<const DIRECT: bool> State<DIRECT> {
         }
         let all = payload(side, index, self.case.transfers[side][index].bytes);
         let (first, second) = all.split_at(all.len() / 3);
+        let in_parts = self.case.transfers[side][index].send_method == SendMethod::ExposedInParts;
+        let (second, third) = second.split_at(second.len() / if in_parts { 2 } else { 1 });
+        let mut slices = vec![first, second];
+        if in_parts {
+            slices.extend([&[][..]; EMPTY_SLICES].into_iter().chain([third]));
+        }
         let Self { ends, flows, fabric, .. } = self;
         let flow = flows[side].change();
         let Some((_, Open::Message(op))) = &mut flow.open else { panic!("{index} is no operation") };
-        let driven = ends[side].change().0.drive_send(fabric, op, &[first, second]);
+        let driver = &mut ends[side].change().0;
+        let exposed_before = driver.endpoint().counters().exposed_bytes_sent;
+        let driven = driver.drive_send(fabric, op, &slices);
         let (begun, sent) = (op.has_begun(), op.sent());
+        let exposed_bytes = driver.endpoint().counters().exposed_bytes_sent - exposed_before;
         let state = &mut flow.sent[index];
         state.begun |= begun || driven == Drive::Done(Ok(()));
         assert!(sent >= state.bytes, "less was sent than before");
         state.bytes = sent;
+        if begun && exposed_bytes > 0 {
+            state.head = usize::try_from(exposed_bytes).ok();
+        }
         match driven {
             Drive::Moved | Drive::Idle => {}
             Drive::Done(Ok(())) => {
@@ -118,7 +133,7 @@ impl<const DIRECT: bool> State<DIRECT> {
                 end.commit(&mut self.fabric, id, committed).map(|()| bytes)
             }),
             SendMethod::Push(bytes) => end.push(&mut self.fabric, id, &[&rest[..rest.len().min(bytes)]]),
-            SendMethod::TrySend | SendMethod::Drive | SendMethod::Exposed => {
+            SendMethod::TrySend | SendMethod::Drive | SendMethod::Exposed | SendMethod::ExposedInParts => {
                 panic!("what is sent at once, or driven, is no stream")
             }
         };
