@@ -163,11 +163,6 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         self.may_fail = true;
     }
 
-    /// Counts everything that this end has sent and received.
-    pub(crate) fn moved(&self, side: usize) -> u64 {
-        self.ends[side].driver.endpoint().moved()
-    }
-
     pub(crate) fn transfers(&self) -> u64 {
         self.ends.iter().map(|end| end.next as u64).sum()
     }
@@ -200,7 +195,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
     /// Gives an end its turn.
     pub(crate) fn turn(&mut self, side: usize, now: Nanos) -> TurnOutcome {
         let mut outcome = TurnOutcome::default();
-        let moved = self.moved(0) + self.moved(1);
+        let moved: u64 = self.ends.iter().map(|end| end.driver.endpoint().moved()).sum();
         let end = &mut self.ends[side];
         if end.moved != moved {
             (end.moved, end.moved_at) = (moved, now);

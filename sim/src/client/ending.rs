@@ -46,7 +46,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     fn finish_transfers(&mut self, side: usize, now: Nanos) {
-        let moved = self.moved(0) + self.moved(1);
+        let moved: u64 = self.clients.iter().map(|client| client.driver.endpoint().moved()).sum();
         let other_calls = matches!(self.clients[1 - side].stage, Stage::Warming(..) | Stage::Calling);
         // A peer that has vanished makes no more calls.
         if other_calls && !self.may_fail

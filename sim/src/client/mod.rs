@@ -201,11 +201,6 @@ impl<F: PairFabric> ClientPair<F> {
         self.flows.iter().map(|flow| flow.transfers).sum()
     }
 
-    /// Counts everything that this end has sent and received.
-    pub(crate) fn moved(&self, side: usize) -> u64 {
-        self.clients[side].driver.endpoint().moved()
-    }
-
     pub(crate) fn state(&self) -> String {
         let of = |client: &Client<F>| {
             let Client { program, stage, waiting, writing, driver, .. } = client;

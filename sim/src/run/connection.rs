@@ -168,11 +168,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
     }
 
     fn moved(&self, side: usize) -> u64 {
-        match &self.applications {
-            Applications::Script(scripted) => scripted.pair.moved(side),
-            Applications::Clients(clients) => clients.moved(side),
-            Applications::Lenders(lenders) => lenders.moved(side),
-        }
+        self.driver(side).endpoint().moved()
     }
 
     /// Returns how each end ended, for the report.

@@ -52,7 +52,7 @@ impl<const DIRECT: bool> Scripted<DIRECT> {
             return Ok(TurnOutcome { sleep_ns: 0, releases: [true; 2] });
         }
         let closed = self.pair.ends[side].endpoint().closed();
-        let moved = self.pair.moved(0) + self.pair.moved(1);
+        let moved: u64 = self.pair.ends.iter().map(|end| end.endpoint().moved()).sum();
         let liveness = &mut self.liveness[side];
         let mut action = liveness.note(now_ns, moved, closed);
         if action == Action::Continue

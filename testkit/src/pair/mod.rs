@@ -123,12 +123,6 @@ impl<F: PairFabric> Pair<F> {
         self.peer = PeerAssumption::Hostile;
     }
 
-    /// Counts everything that this end has sent and received. There is progress while it grows at either end.
-    #[must_use]
-    pub fn moved(&self, side: usize) -> u64 {
-        self.ends[side].endpoint().moved()
-    }
-
     /// Closes this end with a reason, also after the peer's close. Cancels an open transfer.
     pub fn close_with(&mut self, side: usize, reason: Reason) {
         let flow = &mut self.flows[side];
@@ -218,7 +212,7 @@ impl<F: PairFabric> Pair<F> {
     }
 
     fn end_round(&mut self, side: usize) {
-        let moved = self.moved(side);
+        let moved = self.ends[side].endpoint().moved();
         let has_moved = moved != self.moved[side];
         self.moved[side] = moved;
         let (end, wait) = (&mut self.ends[side], &mut self.waits[side]);
