@@ -33,8 +33,9 @@ stage vm-prepare prepare
 if [[ -s $why ]]; then
     no_guest "$(tail -n 1 "$why")"
 else
-    scripts/vm-builds.sh
+    # first, since in `make test` the builds wait for those of cargo test
     stage vm-selftest vm/selftest
+    scripts/vm-builds.sh
     stage vm-tests vm/test
 fi
 end_stages
