@@ -7,7 +7,8 @@ need_rust
 target=$(target_dir)
 programs=$target/release
 if [[ " $* " == *" --quick "* ]]; then
-    # figures do not matter: rperf as the other stages of make test have built it, and the rest built fast
+    # Figures do not matter: rperf and the rest as the other stages of make test have built them. The test `limits` runs the programs of bench,
+    # so cargo builds them with it.
     programs=$target/debug
     cargo test "${tested[@]}" --no-run --test limits
     cargo build --locked --release -p superpipe-tools

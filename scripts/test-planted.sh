@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric, those of lent memory and those
-# of split messages (docs/testing.md). One build has all bugs, and chooses one
-# at run time. It has its own target directory, since --cfg would rebuild everything each time.
+# of split messages (docs/testing.md). One build has all bugs, and chooses one at run time. It has its own target directory, since --cfg would
+# rebuild everything each time.
 . "$(dirname "$0")/lib.sh"
 
 need_rust
