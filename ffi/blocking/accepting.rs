@@ -274,9 +274,10 @@ impl Acceptor {
         let Some(opening) = self.half_open.get_mut(index) else { return AcceptProgress::PeerGone };
         let (steps, share_bytes) = (opening.steps(), opening.share_bytes());
         let opened = opening.drive(now_ns, is_ready);
-        self.taken_bytes += opening.share_bytes().saturating_sub(share_bytes);
-        // A peer whose handshake lacks memory waits for this end, and is not silent.
-        let has_activity = opening.steps() != steps || opening.lacks().is_some();
+        let taken_bytes = opening.share_bytes().saturating_sub(share_bytes);
+        self.taken_bytes += taken_bytes;
+        // A peer whose handshake lacks memory waits for this end, and is not silent. Once this end has it, the peer provisions its own.
+        let has_activity = opening.steps() != steps || opening.lacks().is_some() || taken_bytes > 0;
         let work_ns = opening.work_ns();
         match opened {
             AcceptProgress::Pending if has_activity => {

@@ -3,12 +3,16 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use superpipe_core::driver::EVICTION_SILENCE_NS;
+
 use super::*;
 
 /// More than any limit leaves.
 const LARGE: u64 = 1 << 62;
+/// Time that a peer may take to provision memory, once this end has.
+const WORK_NS: u64 = 1_000_000_000;
 
-/// A half-open connection that holds or lacks memory, and whose peer sends nothing.
+/// A half-open connection that holds or lacks memory, and whose peer sends nothing. If there is memory, it takes what it lacks.
 #[derive(Debug)]
 struct Silent {
     kind: MemoryKind,
@@ -19,6 +23,9 @@ struct Silent {
 
 impl PendingConnection for Silent {
     fn drive(&mut self, _: u64, _: bool) -> AcceptProgress {
+        if self.lacks.is_some_and(|bytes| bytes < LARGE / 2) {
+            self.share_bytes = self.lacks.take().unwrap_or(0);
+        }
         AcceptProgress::Pending
     }
 
@@ -35,7 +42,7 @@ impl PendingConnection for Silent {
     }
 
     fn work_ns(&self) -> u64 {
-        0
+        if self.share_bytes > 0 { WORK_NS } else { 0 }
     }
 
     fn memory_kind(&self) -> MemoryKind {
@@ -112,4 +119,21 @@ fn the_first_silent_of_the_kind_is_dropped() {
     let kinds: Vec<_> =
         acceptor.half_open.iter().map(|opening| (opening.memory_kind(), opening.share_bytes())).collect();
     assert!(kinds.contains(&(shared, LARGE)) && !kinds.contains(&(registered, LARGE)), "{kinds:?}");
+}
+
+#[test]
+fn memory_that_was_waited_for_leaves_the_peer_its_time() {
+    let mut acceptor = acceptor("work");
+    for _ in 0..3 {
+        admit(&mut acceptor, MemoryKind::Shared, 0, Some(1));
+    }
+    // It got its memory first, and so it is the first that is silent.
+    for index in [1, 0, 2] {
+        assert!(matches!(acceptor.drive(index, false), AcceptProgress::Pending));
+    }
+    let Nanos(listened_ns) = acceptor.clock.listened();
+    let silent =
+        |after_ns| acceptor.half_open.silent(Nanos(listened_ns + EVICTION_SILENCE_NS + after_ns), |_| true);
+    assert_eq!(silent(WORK_NS - 1), None, "it provisions memory");
+    assert_eq!(silent(WORK_NS), Some(1));
 }
