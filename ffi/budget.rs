@@ -39,7 +39,7 @@ static SHARED: Account = Account::new(&SHARED_POOL);
 /// unlimited, or if the calling thread has CAP_IPC_LOCK in the initial user namespace, as root has. It is read again for each connection.
 ///
 /// Shared memory is that of connections over shared memory: both segments, since this process also fills the holes of the peer's, and
-/// registered buffers of either end while they are registered with a connection. Its limit is 1 GiB by default.
+/// registered and trusted buffers of either end while a connection has them. Its limit is 1 GiB by default.
 ///
 /// A connection takes its share before it provisions memory, and before both ends agree; it fails with
 /// [`Limit`](crate::ErrorKind::Limit) if there is no room. A quarter of each limit is kept for that, and never lent to what is provisioned
@@ -56,7 +56,8 @@ pub struct BudgetUse {
     pub reserved_bytes: u64,
     /// What they have grown by while communicating.
     pub grown_bytes: u64,
-    /// Registered buffers whose registrations are kept for their next use; over shared memory those of both ends.
+    /// Registered buffers whose registrations are kept for their next use, and trusted buffers that are exposed; over shared memory those of both
+    /// ends.
     pub cached_bytes: u64,
     /// Count of connections, including those that are being made.
     pub connections: u64,

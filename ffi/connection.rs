@@ -107,7 +107,8 @@ impl Connection {
     /// # Errors
     /// `Timeout`, `Interrupted`: this end cancelled the message; a receiver that has begun it gets `Cancelled` with
     /// [`Reason::GIVEN_UP`], and the connection can still be used. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the
-    /// call is [`try_send`](Self::try_send) and cancels nothing.
+    /// call is [`try_send`](Self::try_send) and cancels nothing; a message that is too long to be sent at once then fails with `Timeout` each
+    /// time, where `try_send` returns [`TrySend::TooLong`].
     /// `Rejected`, `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn send(&mut self, tag: u64, slices: &[&[u8]], deadline: impl Into<Deadline>) -> Result<(), Error> {
@@ -120,9 +121,9 @@ impl Connection {
     /// `TooSmall`: the message is longer than the slices together, or a stream; it is still there. `Timeout`, `Interrupted`: if a part was
     /// taken, it is lost and this end rejects the rest; a message of which nothing was taken is still there. (Only an operation can
     /// continue, since it gets the same slices each time.) If the peer's device may write the message into this memory by then
-    /// ([`Protocol::Register`](superpipe_core::Protocol::Register)), the connection ends, since nothing else stops the device. With a deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is
-    /// [`try_recv`](Self::try_recv) and loses nothing. `Usage`: an operation or a stream has begun to take the message. `Cancelled`,
-    /// `Closed`, `PeerLost`, `Protocol`, `Device`.
+    /// ([`Protocol::Register`](superpipe_core::Protocol::Register)), the connection ends, since nothing else stops the device. With a
+    /// deadline of [`Duration::ZERO`](core::time::Duration::ZERO) the call is [`try_recv`](Self::try_recv) and loses nothing. `Usage`: an
+    /// operation or a stream has begun to take the message. `Cancelled`, `Closed`, `PeerLost`, `Protocol`, `Device`.
     #[inline]
     pub fn recv_into(
         &mut self,
@@ -218,13 +219,15 @@ impl Connection {
     }
 
     /// Sends a part of a registered buffer as a message. With the protocol
-    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a part longer than 64 KiB goes without a copy through blocks. A shorter
-    /// part, and any part with another protocol, is sent as by [`send`](Self::send).
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a part of 4 KiB and more, over RDMA one longer than 64 KiB, goes without a
+    /// copy through blocks. A shorter part, and any part with another protocol, is sent as by [`send`](Self::send).
     ///
     /// - **Over shared memory** the peer copies the message straight out of the buffer. The call returns once the message is on its way. The
     ///   buffer is then [shared](Self::is_shared) until the peer has received or rejected the message. To write to the buffer meanwhile is safe,
     ///   and changes what the peer receives: wait ([`wait_unshared`](Self::wait_unshared)), or send out of two buffers in turn. The first message
-    ///   out of a buffer begins to register it with the connection; messages go through blocks until that is done.
+    ///   out of a buffer begins to register it with the connection; messages go through blocks until that is done. If the peer has offered a
+    ///   [`TrustedBuf`], the call first writes the second half of the message into it. The peer can remove pages of that buffer: if the machine
+    ///   then has none left, this process ends.
     /// - **Over RDMA** the device writes the message straight into the memory of a peer that receives it with
     ///   [`recv_registered`](Self::recv_registered), and through blocks otherwise. The call returns once the device has read all of it, so the
     ///   peer must receive it meanwhile. The first message out of a buffer registers it, beside the rendezvous.
@@ -232,7 +235,8 @@ impl Connection {
     /// If registration is refused, messages go through blocks; see [`register`](Self::register).
     ///
     /// # Errors
-    /// As [`send`](Self::send). `Usage`: the buffer has no such part.
+    /// As [`send`](Self::send). With a deadline of zero a message of any length is sent at once over shared memory out of a buffer that the
+    /// peer has mapped, and otherwise one that [`try_send`](Self::try_send) could send. `Usage`: the buffer has no such part.
     pub fn send_registered(
         &mut self,
         tag: u64,
@@ -260,16 +264,16 @@ impl Connection {
     /// Receives the next message into a trusted buffer. [`Options::peer_trust`](crate::Options::peer_trust) must be declared.
     ///
     /// Over shared memory, with the protocol [`RegisterCached`](superpipe_core::Protocol::RegisterCached), both ends copy a message at once that
-    /// is longer than 64 KiB and comes out of a [`RegisteredBuf`]: this end its first half, and the peer its second half. The peer does so
-    /// if it knows of the buffer when it sends the message. The call [offers](Self::offer) the buffer, as far as no message has come yet.
+    /// has 4 KiB or more and comes out of a [`RegisteredBuf`]: this end its first half, and the peer its second half. The peer does so
+    /// if it knows of the buffer when it sends the message. The call [offers](Self::offer) the buffer itself if no message has arrived yet.
     /// A program that knows its buffer earlier offers it earlier: before it sends the request that the message answers.
     ///
     /// Nothing waits for any of this: a message arrives through blocks, by one copy, or by a copy of both ends. One whose second half has come
     /// into one buffer can be received into another one, or by any other call.
     ///
     /// # Errors
-    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the buffer, which
-    /// needs [new memory](TrustedBuf), and there is none.
+    /// As [`recv_into`](Self::recv_into). `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the
+    /// buffer, which needs [new memory](TrustedBuf), and there is none.
     pub fn recv_trusted(
         &mut self,
         buffer: &mut TrustedBuf,
@@ -279,27 +283,28 @@ impl Connection {
     }
 
     /// Offers a trusted buffer to the peer, which may then write a part of the next message into it, until that message is received. Returns
-    /// true if the buffer is offered. The first call with a buffer only begins to expose it to the peer, and returns false; so does a
-    /// call when a message is here already, another buffer is offered, the peer has no room in its budget, or the fabric or the protocol knows no
-    /// such memory. Never waits.
+    /// true if the buffer is offered, also if it was before. The first call with a buffer only begins to expose it to the peer, and returns
+    /// false. So does a call when a message is here already, another buffer is offered, no place is free, either end has no room in its
+    /// budget, the buffer has 4 GiB or more, the connection has ended, or the fabric or the protocol knows no such memory. After a refusal the
+    /// buffer is tried again with the 64th offer. Never waits.
     ///
-    /// An offer cannot be taken back. Receive the message with [`recv_trusted`](Self::recv_trusted) into this buffer: into other memory its second
-    /// half is copied once more.
+    /// An offer cannot be taken back. Receive the message with [`recv_trusted`](Self::recv_trusted) into this buffer: into other memory its
+    /// second half is copied once more.
     ///
     /// # Errors
-    /// `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the buffer, which needs [new memory](TrustedBuf), and
-    /// there is none.
+    /// `Usage`: the peer is not declared to be trusted. `Limit`: another connection has offered the buffer, which needs [new
+    /// memory](TrustedBuf), and there is none.
     pub fn offer(&mut self, buffer: &mut TrustedBuf) -> Result<bool, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.offer(buffer))
     }
 
-    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. The peer must
-    /// drive its end meanwhile.
+    /// Registers a buffer with the connection, ahead of the first message out of it. Waits until that is done, or refused. Over shared memory
+    /// the peer must drive its end meanwhile; over RDMA the call needs nothing of the peer.
     ///
-    /// Over RDMA the call needs nothing of the peer. A connection keeps eight buffers of each end at most over shared memory, and 64
-    /// registrations over RDMA. For a further one it gives up the one that was used least recently, over shared memory of those that are not
-    /// [shared](Self::is_shared). A buffer that is dropped is given up at the next call. Over shared memory a buffer of 4 GiB or more is
-    /// refused.
+    /// Over shared memory an end has eight places for its registered and trusted buffers together, and a connection keeps 64 registrations over
+    /// RDMA. For a further buffer the call gives up the registered one that was used least recently, over shared memory of those that are not
+    /// [shared](Self::is_shared); if there is none, a trusted one that is not offered. A buffer that is dropped is given up at the next call.
+    /// Over shared memory a buffer of 4 GiB or more is refused.
     ///
     /// # Errors
     /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached). `Timeout`, `Interrupted`,
@@ -312,8 +317,8 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.register(buffer, deadline.into()))
     }
 
-    /// Returns true while the peer may read a buffer, for a message out of it that it has not received, rejected or been told to skip. What is
-    /// written meanwhile may become a part of that message. Once the connection has ended, it stays as it was. Over RDMA it is always false: there
+    /// Returns true while the peer may read a buffer, for a message out of it that it has neither received nor rejected. What is written
+    /// meanwhile may become a part of that message. Once the connection has ended, it stays as it was. Over RDMA it is always false: there
     /// [`send_registered`](Self::send_registered) returns only once the device has read the message.
     #[must_use]
     pub fn is_shared(&mut self, buffer: &RegisteredBuf) -> bool {

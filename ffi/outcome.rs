@@ -27,6 +27,7 @@ pub enum TryRecv {
     /// A message has arrived in part: try again, or begin an operation
     /// ([`Connection::drive_recv`](crate::Connection::drive_recv)). A message of more than 64 KiB never completes without an
     /// operation, since its sender waits for the CTS (unless its protocol is eager). Nor does one that is longer than the landing buffer was
-    /// when it began: with landing on demand, of more than 2,672 bytes.
+    /// when it began: with landing on demand, of more than 2,672 bytes. A message out of a registered buffer that is mapped here is complete at
+    /// once, whatever its length.
     Incomplete(Incoming),
 }

@@ -59,10 +59,10 @@ pub struct RegisteredBuf {
 }
 
 impl RegisteredBuf {
-    /// Makes a buffer of `bytes` zeros.
+    /// Makes a buffer of `bytes` zeros. Over shared memory a connection sends and receives through blocks where it has 4 GiB or more.
     ///
     /// # Errors
-    /// `Limit`: too little memory, too many open files, or RLIMIT_AS.
+    /// `Limit`: too little memory, too many open files, or RLIMIT_AS. `Os`: the kernel makes no such memory, which needs Linux 5.1.
     pub fn new(bytes: usize) -> Result<Self, Error> {
         Ok(Self { memory: Arc::new(RegisteredMemory::new(bytes)?), len: bytes })
     }

@@ -11,7 +11,7 @@ use crate::fabric::TrustedMemory;
 /// A buffer that messages are received into, and that a trusted peer may write.
 ///
 /// [`Connection::recv_trusted`](crate::Connection::recv_trusted) receives into it. Over shared memory, with the protocol
-/// [`RegisterCached`](superpipe_core::Protocol::RegisterCached), the peer maps the buffer. A long message out of a registered buffer of the
+/// [`RegisterCached`](superpipe_core::Protocol::RegisterCached), the peer maps the buffer. A message of 4 KiB or more out of a registered buffer of the
 /// peer is then copied by both ends at once: this end copies the first half out of the peer's buffer, and the peer copies the second half into
 /// this one.
 ///
@@ -65,10 +65,10 @@ pub struct TrustedBuf {
 }
 
 impl TrustedBuf {
-    /// Makes a buffer of `bytes` zeros.
+    /// Makes a buffer of `bytes` zeros. Over shared memory a connection sends and receives through blocks where it has 4 GiB or more.
     ///
     /// # Errors
-    /// `Limit`: too little memory, too many open files, or RLIMIT_AS.
+    /// `Limit`: too little memory, too many open files, or RLIMIT_AS. `Os`: the kernel makes no such memory.
     pub fn new(bytes: usize) -> Result<Self, Error> {
         Ok(Self { memory: Arc::new(TrustedMemory::new(bytes)?), len: bytes })
     }

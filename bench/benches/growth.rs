@@ -126,9 +126,7 @@ fn in_core(criterion: &mut Criterion) {
     let (from, to) = (&from[..MESSAGE_BYTES], &mut to[..MESSAGE_BYTES]);
     let base = Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside };
     let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
-    let growth =
-        GrowthSetup { largest, slab_bytes: 64 << 10, fail_one_in: 0, base: None, is_memory_short: false };
-    let setup = Setup { growth: Some(growth), ..Setup::new(base, 1) };
+    let setup = Setup { growth: Some(GrowthSetup::new(largest, 64 << 10)), ..Setup::new(base, 1) };
     let grow = |mut ends: Ends<Direct>, to: &mut [u8]| {
         for _ in 0..MESSAGES_MAX {
             ends.carry(from, to);

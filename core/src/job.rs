@@ -1,5 +1,5 @@
-//! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the fabric reports
-//! their end.
+//! Jobs of a fabric beside the data path: provisioning, registration and release of memory. They take long, so core begins them, and the
+//! fabric reports their end.
 
 use crate::wire::grant::{PeerAccess, RemoteClaim};
 use crate::wire::layout::Layout;
@@ -21,8 +21,8 @@ impl Ticket {
 }
 
 /// Memory of the application that it has lent for an operation, as the fabric names it: core only passes it on. It stays valid until the
-/// operation is over and [released](crate::Driver::is_send_released). Memory to be [exposed](crate::Endpoint::expose) stays valid until its job has
-/// begun, and the fabric keeps what it needs of it.
+/// operation is over and [released](crate::Driver::is_send_released). Memory to be [exposed](crate::Endpoint::expose) stays valid until its
+/// job has begun, and the fabric keeps what it needs of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Buffer(pub u64);
 
@@ -114,9 +114,10 @@ pub enum Job<Region, Remote> {
         /// What the peer may do with the memory.
         access: PeerAccess,
     },
-    /// Map memory that the peer has exposed. The fabric checks that it is what the peer says, and that no access to it can fail
-    /// later. Memory comes in the order in which the peer has exposed it. At most one such job is under way, or one that unmaps. The outcome is
-    /// [`JobOutcome::Mapped`], or [`JobOutcome::MappedWritable`] for memory that this end writes.
+    /// Map memory that the peer has exposed. The fabric checks that it is what the peer says, and that no access to it can fail later; of
+    /// memory that this end writes, only while neither end removes pages (wire.md 6.4). Memory comes in the order in which the peer has
+    /// exposed it. At most one such job is under way, or one that unmaps. The outcome is [`JobOutcome::Mapped`], or
+    /// [`JobOutcome::MappedWritable`] for memory that this end writes.
     Map {
         /// Place that the peer has named.
         place: u8,

@@ -65,7 +65,7 @@ pub use job::{
     Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration,
     SendMemory, Ticket,
 };
-pub use memory::GrowthTerms;
+pub use memory::{GrowthDelay, GrowthTerms};
 pub use nanos::Nanos;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use send::{Reservation, Schedule, TransferId};

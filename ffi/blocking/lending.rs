@@ -42,7 +42,7 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
     /// Sends a message, out of the memory of its slice if it has only one.
     pub(super) fn send(
         mut self,
-        send: SendOperation,
+        send: &mut SendOperation,
         slices: &[&[u8]],
         deadline: Deadline,
     ) -> Result<(), Error> {
@@ -57,17 +57,16 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
             };
         }
         self.is_lent = memory.is_some();
-        let send = match memory {
-            Some(memory) => send.with_memory(memory),
-            None => send,
-        };
+        if let Some(memory) = memory {
+            *send = send.clone().with_memory(memory);
+        }
         self.drive_send(send, slices, deadline)
     }
 
     /// Sends a part of a registered buffer, which is `bytes`.
     pub(super) fn send_registered(
         mut self,
-        send: SendOperation,
+        mut send: SendOperation,
         buffer: &RegisteredBuf,
         part: Range<usize>,
         bytes: &[u8],
@@ -77,28 +76,27 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
             fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part)
         };
-        let Some(memory) = memory else { return self.send(send, &[bytes], deadline) };
+        let Some(memory) = memory else { return self.send(&mut send, &[bytes], deadline) };
         self.is_lent = true;
-        self.drive_send(send.with_memory(memory), &[bytes], deadline)
+        self.drive_send(&mut send.with_memory(memory), &[bytes], deadline)
     }
 
     fn drive_send(
         mut self,
-        mut send: SendOperation,
+        send: &mut SendOperation,
         slices: &[&[u8]],
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let mut sent =
-            self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, &mut send, slices));
+        let mut sent = self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, send, slices));
         if sent.is_err() && !send.awaits_release() {
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
-            driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
+            driver.cancel_send(fabric, send, Reason::GIVEN_UP);
         }
-        self.await_release(|driver| driver.is_send_released(&send));
+        self.await_release(|driver| driver.is_send_released(send));
         if sent.is_err() && send.awaits_release() {
             // All of the message was sent in time. An error would make the caller send it again.
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
-            if let Drive::Done(done) = driver.drive_send(fabric, &mut send, slices) {
+            if let Drive::Done(done) = driver.drive_send(fabric, send, slices) {
                 sent = Ok(done);
             }
         }

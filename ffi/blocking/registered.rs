@@ -47,30 +47,28 @@ impl<A: DriverAccess> Blocking<A> {
         let HostDriver { driver, fabric, .. } = &mut *host;
         let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) else {
             drop(host);
-            return self.send(tag, &[bytes], deadline);
+            self.send(tag, &[bytes], deadline)?;
+            self.count_sent(buffer, bytes.len(), false);
+            return Ok(());
         };
         let mut send = SendOperation::new(tag, bytes.len()).with_memory(memory);
-        let mut driven = driver.drive_send(fabric, &mut send, &[bytes]);
-        // The part of a message that this end writes itself needs no wait.
-        while deadline.is_poll() && matches!(driven, Drive::Moved) {
-            driven = driver.drive_send(fabric, &mut send, &[bytes]);
-        }
-        match driven {
-            Drive::Done(sent) => return sent.map_err(|failed| host.send_failed(failed)),
-            // Nothing of a call without a wait may be left to do.
-            Drive::Moved | Drive::Idle if deadline.is_poll() && send.has_begun() => {
-                driver.cancel_send(fabric, &mut send, Reason::GIVEN_UP);
-            }
-            Drive::Moved | Drive::Idle if deadline.is_poll() => {
-                // A program may call nothing but this. What `progress` finds, the next call reports.
-                let ended = host.count_empty_try().err();
-                host.progress();
-                return Err(ended.unwrap_or_else(Error::deadline));
-            }
-            Drive::Moved | Drive::Idle => {}
-        }
+        // The first part goes before the other half of the connection can have the buffer withdrawn.
+        let mut is_sent = drive(&mut host, &mut send, buffer, bytes, deadline)?;
         drop(host);
-        self.send_slowly(send, &[bytes], deadline)
+        while !is_sent && deadline.is_poll() {
+            is_sent = drive(&mut self.access().hold(), &mut send, buffer, bytes, deadline)?;
+        }
+        if !is_sent {
+            self.send_slowly(&mut send, &[bytes], deadline)?;
+            self.count_sent(buffer, bytes.len(), send.is_exposed());
+        }
+        Ok(())
+    }
+
+    /// Counts a message that was sent out of a buffer. A call that has sent nothing is no message.
+    fn count_sent(&mut self, buffer: &RegisteredBuf, bytes: usize, is_exposed: bool) {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.count_sent(driver.endpoint_mut(), buffer.memory(), bytes, is_exposed);
     }
 
     /// Waits until a buffer is registered with the connection, or cannot be.
@@ -124,5 +122,36 @@ impl<A: DriverAccess> Blocking<A> {
             return self.poll_recv(&mut [buffer]);
         }
         Lending::new(self.access(), Way::In).receive_registered(buffer, deadline)
+    }
+}
+
+/// Sends the next part of a message out of a buffer, and counts the message if that was the last. Returns true once it was sent. A call whose
+/// deadline is now leaves nothing to do: it fails unless something moved.
+fn drive<F: HostFabric>(
+    host: &mut HostDriver<F>,
+    send: &mut SendOperation,
+    buffer: &RegisteredBuf,
+    bytes: &[u8],
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    let HostDriver { driver, fabric, .. } = host;
+    match driver.drive_send(fabric, send, &[bytes]) {
+        Drive::Done(Ok(())) => {
+            fabric.count_sent(driver.endpoint_mut(), buffer.memory(), bytes.len(), send.is_exposed());
+            Ok(true)
+        }
+        Drive::Done(Err(failed)) => Err(host.send_failed(failed)),
+        // The part of a message that this end writes itself needs no wait.
+        Drive::Moved => Ok(false),
+        Drive::Idle if deadline.is_poll() => {
+            if send.has_begun() {
+                driver.cancel_send(fabric, send, Reason::GIVEN_UP);
+            }
+            // A program may call nothing but this. What `progress` finds, the next call reports.
+            let ended = host.count_empty_try().err();
+            host.progress();
+            Err(ended.unwrap_or_else(Error::deadline))
+        }
+        Drive::Idle => Ok(false),
     }
 }

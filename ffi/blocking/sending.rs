@@ -29,8 +29,8 @@ impl<A: DriverAccess> Blocking<A> {
             }
             None => Some(SendOperation::new(tag, bytes_of(slices))),
         };
-        if let Some(send) = begun {
-            return self.send_slowly(send, slices, deadline.into());
+        if let Some(mut send) = begun {
+            return self.send_slowly(&mut send, slices, deadline.into());
         }
         if A::IS_SHARED {
             self.yield_after_moving(bytes_of(slices));
@@ -43,12 +43,12 @@ impl<A: DriverAccess> Blocking<A> {
     #[inline(never)]
     pub(super) fn send_slowly(
         &mut self,
-        send: SendOperation,
+        send: &mut SendOperation,
         slices: &[&[u8]],
         deadline: Deadline,
     ) -> Result<(), Error> {
         if deadline.is_poll() {
-            return Err(self.not_sent_at_once(&send));
+            return Err(self.not_sent_at_once(send));
         }
         Lending::new(self.access(), Way::Out).send(send, slices, deadline)
     }

@@ -26,7 +26,7 @@ pub enum SleepEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Registered {
-    /// Messages out of the buffer that are longer than 64 KiB go without a copy through blocks.
+    /// Messages out of the buffer go without a copy through blocks: of 4 KiB and more over shared memory, of more than 64 KiB over RDMA.
     Ready,
     /// The budget of one of the two ends has no room, or its system refused. Messages go through blocks. A later call tries again.
     Refused,
@@ -87,8 +87,8 @@ pub unsafe trait HostFabric:
     fn interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 1];
     /// Bounds the wait of a later drop for what was sent to leave this end: until `by_ns`, a time of the monotonic clock.
     fn end_by(&self, _: &mut Self::Link, _by_ns: u64) {}
-    /// Returns the messages longer than C0 out of registered buffers that core does not count: those whose buffer was registered, and the
-    /// others.
+    /// Returns the messages out of registered buffers that core does not count: those whose buffer was registered, and the others. Short ones
+    /// are in neither.
     fn registrations(&self, _: &Self::Link) -> [u64; 2] {
         [0; 2]
     }
@@ -135,6 +135,17 @@ pub unsafe trait HostFabric:
     ) -> Option<SendMemory> {
         let _ = (endpoint, memory, part);
         None
+    }
+    /// Counts a message of `bytes` bytes that was sent out of a registered buffer, if core does not. If it `is_exposed`, the peer copies it
+    /// out of the buffer.
+    fn count_sent(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        bytes: usize,
+        is_exposed: bool,
+    ) {
+        let _ = (endpoint, memory, bytes, is_exposed);
     }
     /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
     ///

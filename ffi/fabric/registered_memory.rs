@@ -39,7 +39,7 @@ impl RegisteredMemory {
     /// Returns the bytes, a multiple of the page size.
     #[cfg(feature = "verbs")]
     pub(crate) fn len(&self) -> usize {
-        self.exposed.len()
+        self.exposed.page_bytes()
     }
 
     /// Returns its registrations with devices.

@@ -122,7 +122,7 @@ impl TrustedMemory {
 
     /// Returns the address of a part, which must be inside.
     fn part(&self, part: Range<usize>) -> *mut u8 {
-        assert!(part.start <= part.end && part.end <= self.exposed.len(), "a part is inside its buffer");
+        assert!(part.start <= part.end && part.end <= self.exposed.bytes(), "a part is inside its buffer");
         // SAFETY: the assertion keeps the part inside the mapping.
         unsafe { self.as_ptr().as_ptr().add(part.start) }
     }

@@ -39,39 +39,46 @@ impl PeerAccess {
 pub struct ExposedMemory {
     mapping: Mapping,
     fd: OwnedFd,
+    bytes: usize,
     access: PeerAccess,
 }
 
 impl ExposedMemory {
-    /// Makes memory of `bytes`, rounded up to pages, all of them resident and zero. The name is visible in /proc only.
+    /// Makes memory of `bytes`, at least 1, in pages that are resident and zero. The name is visible in /proc only.
     ///
     /// # Errors
     /// The kernel refuses: too little memory, too many open files, or, for [`PeerAccess::Read`], a kernel before Linux 5.1.
     pub fn create(name: &CStr, bytes: usize, access: PeerAccess) -> Result<Self, OsError> {
         let doing = || format!("cannot make a buffer of {} that a peer can map", Bytes(bytes as u64));
-        let len = round_to_pages(bytes.max(1)).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
-        let size = len as u64;
+        round_to_pages(bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
+        let bytes = bytes.max(1);
+        let size = bytes as u64;
         check_file_size(size)?;
         let fd = memfd(name)?;
         retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
         reserve(fd.as_fd(), size)?;
         // Before the seals: FUTURE_WRITE lets nobody map it for writing.
-        let mapping = Mapping::shared(fd.as_fd(), len)?;
+        let mapping = Mapping::shared(fd.as_fd(), bytes)?;
         mapping.populate()?;
         fcntl_add_seals(&fd, access.seals()).map_err(|errno| not_sealed(errno, access))?;
-        Ok(Self { mapping, fd, access })
+        Ok(Self { mapping, fd, bytes, access })
     }
 
-    /// Returns the address of the first byte, valid for `len` bytes until the value is dropped.
+    /// Returns the address of the first byte, valid for all pages until the value is dropped.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.mapping.as_ptr()
     }
 
-    /// Returns the bytes, a multiple of the page size.
+    /// Returns the bytes, which are those of the file.
     #[must_use]
-    #[cfg_attr(feature = "internals", expect(clippy::len_without_is_empty, reason = "memory is never empty"))]
-    pub fn len(&self) -> usize {
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the bytes of its pages.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn page_bytes(&self) -> usize {
         self.mapping.len()
     }
 

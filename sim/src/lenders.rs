@@ -24,6 +24,8 @@ use splitting::Rooms;
 
 /// Virtual time without progress after which an end gives up. A keepalive may have to repeat an acknowledgement that was overtaken.
 const PROGRESS_TIMEOUT_NS: u64 = 1_500_000_000;
+/// Time after which an end gives up if a line was forged: a transfer may stand still then, while the ends expose and withdraw memory.
+const FORGED_NS: u64 = 1_000_000_000;
 
 /// Time that an end which closes waits for its device, and for its peer.
 const LINGER_NS: u64 = 20_000_000;
@@ -247,7 +249,8 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let next = end.driver.round(&mut self.fabric, &mut wait, false);
         end.driver.endpoint_mut().poll_acknowledgements(&mut self.fabric);
         while end.driver.poll_event().is_some() {}
-        let is_stuck = now.0 > end.moved_at.0 + self.ends_per_cpu * PROGRESS_TIMEOUT_NS;
+        let is_stuck = now.0 > end.moved_at.0 + self.ends_per_cpu * PROGRESS_TIMEOUT_NS
+            || self.is_unchecked && now.0 > self.ends_per_cpu * FORGED_NS;
         assert!(!is_stuck || self.may_fail, "no progress: {}", self.state());
         let end = &mut self.ends[side];
         let aborts = end.plan.aborts && end.rng.one_in(400);

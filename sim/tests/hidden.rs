@@ -17,13 +17,7 @@ const PROFILE: Profile = Profile::roce_100g();
 
 /// Returns a case in which end 0 sends one message: out of the page if the landing buffers grow, otherwise into the largest one.
 fn case(bytes: usize, protocol: Protocol, grows: bool) -> Case {
-    let growth = GrowthSetup {
-        largest: LARGEST,
-        slab_bytes: 64 << 10,
-        fail_one_in: 0,
-        is_memory_short: false,
-        base: None,
-    };
+    let growth = GrowthSetup::new(LARGEST, 64 << 10);
     let layout = if grows { BASE } else { LARGEST };
     let setup =
         Setup { send_queue: PROFILE.send_queue, growth: grows.then_some(growth), ..Setup::new(layout, 1) };

@@ -32,13 +32,7 @@ fn message(bytes: usize) -> Transfer {
 
 /// Returns a client that sends a short message, or a long message if it is the last one.
 fn client(number: usize) -> ConnectionPlan {
-    let growth = GrowthSetup {
-        largest: LARGEST,
-        slab_bytes: 64 << 10,
-        fail_one_in: 0,
-        is_memory_short: false,
-        base: None,
-    };
+    let growth = GrowthSetup::new(LARGEST, 64 << 10);
     let send_queue = Profile::roce_100g().send_queue;
     let bytes = if number + 1 == CONNECTIONS { LONG } else { SHORT };
     ConnectionPlan {

@@ -91,13 +91,7 @@ fn growing(direct: bool) -> Case {
     let flags = if direct { FlagPlace::Apart } else { FlagPlace::Inside };
     let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags };
     script.setup.layouts = [Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside }; 2];
-    script.setup.growth = Some(GrowthSetup {
-        largest,
-        slab_bytes: 64 << 10,
-        fail_one_in: 0,
-        base: None,
-        is_memory_short: false,
-    });
+    script.setup.growth = Some(GrowthSetup::new(largest, 64 << 10));
     let [sends, _] = &mut script.transfers;
     sends.truncate(1);
     (sends[0].bytes, sends[0].protocol) = (1 << 20, Protocol::Superpipeline);

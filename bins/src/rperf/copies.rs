@@ -68,7 +68,7 @@ impl fmt::Display for Copies {
         let Self { hit, missed, .. } = self;
         write!(
             f,
-            "{} % of the bytes sent were copied once{}; of the messages above 64 KiB {hit} went out of a registered buffer, and {missed} \
+            "{} % of the bytes sent were copied once{}; of the messages of 4 KiB and more {hit} went out of a registered buffer, and {missed} \
              through the ring",
             self.percent(),
             Split(self.split_percent())

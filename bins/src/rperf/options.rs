@@ -65,8 +65,8 @@ Measurement:
 
   With --protocol register-cached each end sends out of registered buffers,
   which are registered before anything is timed. Over shared memory the other
-  end copies messages above 64 KiB straight out of them: one copy instead of
-  two. A stream is then sent out of two buffers in turn. The client writes each
+  end copies messages of 4 KiB and more straight out of them: one copy instead
+  of two. A stream is then sent out of two buffers in turn. The client writes each
   message anew, once the server has received the one before in that buffer,
   and this is timed. --json has the share that was copied once. An end with
   --trust-peer receives into a buffer that the other end may write: then both

@@ -2,7 +2,7 @@
 
 use super::lent::Lent;
 use super::{Drive, Driver};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, ExposedSend};
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::SendMemory;
@@ -24,6 +24,7 @@ pub struct SendOperation {
     sent: usize,
     cursor: Cursor,
     stage: Stage,
+    is_exposed: bool,
     pub(super) lent: Option<LentToSend>,
 }
 
@@ -56,7 +57,8 @@ pub enum SendFailed {
 impl SendOperation {
     /// Begins a message of `bytes` bytes.
     pub const fn new(tag: u64, bytes: usize) -> Self {
-        Self { tag, bytes, sent: 0, cursor: Cursor::START, stage: Stage::AtOnce, lent: None }
+        let (cursor, stage) = (Cursor::START, Stage::AtOnce);
+        Self { tag, bytes, sent: 0, cursor, stage, is_exposed: false, lent: None }
     }
 
     /// Returns the bytes that were sent.
@@ -69,6 +71,12 @@ impl SendOperation {
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         matches!(self.stage, Stage::Open { .. })
+    }
+
+    /// Returns true once the peer has the message, or its head, to copy out of memory that was exposed to it.
+    #[must_use]
+    pub const fn is_exposed(&self) -> bool {
+        self.is_exposed
     }
 
     /// Returns true once the message is known to need a transfer: it cannot be sent at once, whatever room there is.
@@ -128,6 +136,21 @@ impl<F: Fabric> Driver<F> {
         send: &mut SendOperation,
         slices: &[&[u8]],
     ) -> Drive<Result<(), SendFailed>> {
+        if matches!(send.stage, Stage::AtOnce | Stage::Starting) {
+            match self.send_exposed(fabric, send, slices) {
+                Ok(None) => {}
+                Ok(Some(ExposedSend::Whole)) => {
+                    (send.sent, send.is_exposed) = (send.bytes, true);
+                    return send.end(Ok(()));
+                }
+                Ok(Some(ExposedSend::Split { id, head })) => {
+                    send.skip(head, slices);
+                    (send.stage, send.is_exposed) = (Stage::Open { id, owner: self.id }, true);
+                }
+                Err(RefusedSend::Busy | RefusedSend::NoCredit) => return Drive::Idle,
+                Err(refused) => return send.end(Err(refused.into())),
+            }
+        }
         if send.stage == Stage::AtOnce {
             match self.endpoint.try_send_counted(fabric, send.tag, slices, send.bytes) {
                 Ok(_) => {
@@ -140,12 +163,8 @@ impl<F: Fabric> Driver<F> {
             }
         }
         if send.stage == Stage::Starting {
-            match self.start_message(fabric, send, slices) {
-                Ok(Some(id)) => send.stage = Stage::Open { id, owner: self.id },
-                Ok(None) => {
-                    send.sent = send.bytes;
-                    return send.end(Ok(()));
-                }
+            match self.start_message(send) {
+                Ok(id) => send.stage = Stage::Open { id, owner: self.id },
                 Err(RefusedSend::Busy | RefusedSend::NoCredit) => return Drive::Idle,
                 Err(refused) => return send.end(Err(refused.into())),
             }

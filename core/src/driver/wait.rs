@@ -120,6 +120,7 @@ impl<F: Fabric> Driver<F> {
     /// Returns the rest after a round in which nothing moved, on a connection that has not ended.
     pub(super) fn rest(&mut self, wait: &mut Wait) -> Next {
         match wait.rounds.idle(&mut self.pace) {
+            Rest::Yield { .. } | Rest::Sleep if self.endpoint.hurry_growth() => Next::Again,
             // Nothing wakes a sleeper when a job of its own fabric has finished, and jobs are short.
             Rest::Sleep if self.endpoint.has_jobs() => Next::Rest(Rest::Yield { is_first: false }),
             rest => Next::Rest(rest),

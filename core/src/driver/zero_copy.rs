@@ -1,8 +1,9 @@
-//! Operations on memory that is registered: what becomes of the memory. wire.md 4.8.
+//! Operations on memory of the application that was named: what becomes of the memory. wire.md 4.8, 4.9.
 //!
-//! An operation that was given memory ([`SendOperation::with_memory`], [`RecvOperation::with_memory`]) is done only once its memory is
-//! deregistered. One that was cancelled, or has failed, may have ended before: its memory must stay valid until
-//! [`Driver::is_send_released`], or [`Driver::is_recv_released`], and the caller makes rounds of progress until then.
+//! An operation that was given memory to register ([`SendOperation::with_memory`], [`RecvOperation::with_memory`]) is done only once no
+//! device uses it. One out of exposed memory is done as soon as it is sent: the peer may read the memory until
+//! [`Endpoint::is_shared`](crate::Endpoint::is_shared) is false. One that was cancelled, or has failed, may have ended before: its memory
+//! must stay valid until [`Driver::is_send_released`], or [`Driver::is_recv_released`], and the caller makes rounds of progress until then.
 
 use super::lent::Lent;
 use super::receiving::Begun;
@@ -16,8 +17,8 @@ use crate::slices::bytes_of;
 use crate::wire::header::Length;
 
 impl SendOperation {
-    /// Names the memory of the message: that of its only slice. The message is written remotely out of it if the protocol, its length and
-    /// the receiver allow.
+    /// Names the memory of the message: that of its only slice. The message is written remotely out of it, or the peer copies it out of it,
+    /// if the protocol, its length and the peer allow.
     pub const fn with_memory(mut self, memory: SendMemory) -> Self {
         self.lent = Some(Lent::new(memory));
         self
@@ -80,34 +81,31 @@ impl<F: Fabric> Driver<F> {
             .is_none_or(|(owner, number)| owner != self.id || !self.endpoint.holds_destination(number))
     }
 
-    /// Starts a message, with its memory if it has any. Returns `None` if it was sent, which a message in memory that the peer has mapped is at
-    /// once unless it is split.
-    pub(super) fn start_message(
+    /// Sends a message whose memory the peer has mapped, or begins to send it split. Returns `None` if the message goes another way.
+    pub(super) fn send_exposed(
         &mut self,
         fabric: &mut F,
-        send: &mut SendOperation,
+        send: &SendOperation,
         slices: &[&[u8]],
-    ) -> Result<Option<TransferId>, RefusedSend> {
+    ) -> Result<Option<ExposedSend>, RefusedSend> {
+        let Some(SendMemory::Exposed(exposed, offset)) = send.lent.map(|lent| lent.memory) else {
+            return Ok(None);
+        };
+        if bytes_of(slices) != send.bytes {
+            return Err(RefusedSend::WrongLength);
+        }
+        self.endpoint.send_exposed(fabric, send.tag, send.bytes as u64, exposed, offset)
+    }
+
+    /// Starts a message, with its memory if it has any.
+    pub(super) fn start_message(&mut self, send: &mut SendOperation) -> Result<TransferId, RefusedSend> {
         let (tag, bytes) = (send.tag, send.bytes as u64);
         let Some(lent) = &mut send.lent else {
-            return self.endpoint.start(tag, Length::Exact(bytes)).map(Some);
+            return self.endpoint.start(tag, Length::Exact(bytes));
         };
-        if let SendMemory::Exposed(exposed, offset) = lent.memory {
-            if bytes_of(slices) != send.bytes {
-                return Err(RefusedSend::WrongLength);
-            }
-            match self.endpoint.send_exposed(fabric, tag, bytes, exposed, offset)? {
-                Some(ExposedSend::Whole) => return Ok(None),
-                Some(ExposedSend::Split { id, head }) => {
-                    send.skip(head, slices);
-                    return Ok(Some(id));
-                }
-                None => {}
-            }
-        }
         let (id, is_held) = self.endpoint.start_from(tag, bytes, lent.memory)?;
         lent.to = is_held.then_some((self.id, id));
-        Ok(Some(id))
+        Ok(id)
     }
 
     /// Takes the next step of a message that may go by remote writes. Returns `None` if it goes in blocks.

@@ -12,9 +12,9 @@ pub struct Counters {
     pub chunks_sent: u64,
     /// Chunks received.
     pub chunks_received: u64,
-    /// Payload bytes sent in chunks.
+    /// Payload bytes sent, by any way but in a line: in chunks, by remote writes, out of exposed memory, and into offered memory.
     pub bytes_sent: u64,
-    /// Payload bytes received in chunks.
+    /// Payload bytes received, by any way but in a line.
     pub bytes_received: u64,
     /// Payload bytes among them that were written remotely, out of the application's memory into that of the peer's.
     pub remote_bytes_sent: u64,
@@ -37,7 +37,7 @@ pub struct Counters {
     /// Remote writes that this end posted.
     pub remote_writes: u64,
     /// Messages whose memory was registered before, at this end: sent out of it, or received into it. Over shared memory the host counts
-    /// messages longer than C0 out of registered buffers that the peer has mapped.
+    /// messages of [`Config::one_copy_bytes`](crate::Config::one_copy_bytes) and more out of registered buffers that the peer has mapped.
     pub registrations_hit: u64,
     /// Messages for which this end had to begin a registration, or went another way since the memory was not registered yet, or was
     /// refused. Over shared memory the host counts them, too.
@@ -87,8 +87,8 @@ pub struct Counters {
     /// Nanoseconds from the begin of each job to its end as this end saw it. Jobs run beside each other and beside transfers.
     pub jobs_ns: u64,
     /// Nanoseconds among them that were visible; all others were hidden. Visible is the time of a job from the last movement in its direction
-    /// to its end, while something waits for the job, and the time in which this end's own thread made steps of jobs. It is the resolution of
-    /// a round of progress less, at most. docs/architecture/memory.md, "The time of jobs".
+    /// to its end, while something waits for the job, and the time in which this end's own thread made steps of jobs. The value may
+    /// be too small by at most the time of one round of progress. docs/architecture/memory.md, "The time of jobs".
     pub jobs_visible_ns: u64,
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,

@@ -95,7 +95,7 @@ impl<F: Fabric> Endpoint<F> {
     ) -> Result<Option<ExposedSend>, RefusedSend> {
         let may_name = F::DIRECT
             && self.config.protocol == Protocol::RegisterCached
-            && bytes > u64::from(self.config.c0_bytes)
+            && bytes >= u64::from(self.config.one_copy_bytes)
             && self.exposing.exposer.may_name(exposed, offset, bytes);
         if !may_name {
             return Ok(None);

@@ -185,10 +185,16 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn want_growth(&mut self, reason: GrowReason) {
         let layout = self.sender.layout();
         if let Some(growth) = &mut self.growth
-            && self.sender.has_more_than(layout)
+            && let Some(wish) = self.sender.wish(layout)
         {
-            growth.requester.want(reason, layout, self.sender.message_bytes());
+            growth.requester.want(reason, layout, wish);
         }
+    }
+
+    /// Notes that the caller is about to rest. Returns true if it is to try once more, since a transfer is held back for which no larger landing
+    /// buffer was asked for.
+    pub(crate) fn hurry_growth(&mut self) -> bool {
+        self.growth.as_mut().is_some_and(|growth| growth.requester.hurry())
     }
 
     /// Asks the peer to leave the landing buffer that was grown, so that its memory can be released. The peer may go on sending meanwhile.

@@ -192,7 +192,8 @@ impl<F: Fabric> Endpoint<F> {
         let begin = self.receiver.consumed();
         let mut bytes = 0;
         loop {
-            let (consumed, inlines) = (self.receiver.consumed(), self.receiver.inlines);
+            let consumed = self.receiver.consumed();
+            let in_line = self.receiver.line_bytes().is_some();
             let link = &mut self.link;
             let pulled = self.receiver.pull(fabric, link, arrival, scatter, streaming_bytes, blocks_max);
             let mut pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
@@ -202,12 +203,12 @@ impl<F: Fabric> Endpoint<F> {
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
                 self.receiver.hide();
-                let in_line = inlines != self.receiver.inlines;
-                if in_line {
+                let has_ended = pulled.end != End::No;
+                if in_line && has_ended {
                     self.record_end(fabric);
                 }
-                let has_ended = pulled.end != End::No && !in_line;
-                self.took(fabric, pulled.bytes, size, has_ended);
+                let chunk_bytes = if in_line { 0 } else { pulled.bytes };
+                self.took(fabric, chunk_bytes, size, has_ended && !in_line);
             }
             bytes += pulled.bytes;
             let taken = self.receiver.consumed().wrapping_sub(begin);
@@ -266,7 +267,7 @@ impl<F: Fabric> Endpoint<F> {
         if end != End::No {
             self.record_line(fabric, line_bytes);
         }
-        self.took(fabric, bytes as usize, size, false);
+        self.took(fabric, 0, size, false);
         end
     }
 
@@ -312,7 +313,7 @@ impl<F: Fabric> Endpoint<F> {
         if self.receiver.open().is_some_and(is_long) { Size::Long } else { Size::Short }
     }
 
-    /// Counts payload that was taken out. Acknowledges if enough blocks were consumed, or if a transfer in chunks ended, since its
+    /// Counts payload that was taken out of chunks. Acknowledges if enough blocks were consumed, or if a transfer in chunks ended, since its
     /// receiver may not call again soon. Acknowledgements of messages in lines wait for each other, and for the next progress. So
     /// do those of all short messages with posted writes, since the next message would wait behind the acknowledgement.
     #[inline]

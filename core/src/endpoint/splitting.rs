@@ -8,15 +8,17 @@ use crate::receive::Offered;
 use crate::recording;
 use crate::send::{Payload, SplitOut, SplitRest, TransferId, head_of};
 use crate::slices::{CALL_BYTES, Cursor, Gather};
-use crate::wire::control::Control;
+use crate::wire::control::{Control, Kind};
+use crate::wire::layout::control_page;
 
 impl<F: Fabric> Endpoint<F> {
-    /// Offers memory that the peer may [write](Self::expose_writable) to the next transfer, from `offset` on: if that is a long message out of memory
-    /// that this end has mapped, the peer writes the second half to where it belongs, while this end copies the first. The application does not use
-    /// the memory from the offset on as long as it [is offered](Self::is_offered), and may receive the transfer into other memory.
+    /// Offers memory that the peer may [write](Self::expose_writable) to the next transfer, from `offset` on: if that is a long message out
+    /// of memory that this end has mapped, the peer writes the second half to where it belongs, while this end copies the first. The
+    /// application does not use the memory from the offset on as long as it [is offered](Self::is_offered), and may receive the transfer
+    /// into other memory.
     ///
-    /// Returns false if the memory is not [`Ready`](crate::ExposedState::Ready), has no bytes from the offset on, or is memory that the peer reads;
-    /// if a transfer has arrived or is being taken out; if other memory is offered; or if the mailbox has no room, which
+    /// Returns false if the memory is not [`Ready`](crate::ExposedState::Ready), has no bytes from the offset on, or is memory that the peer
+    /// reads; if a transfer has arrived or is being taken out; if other memory is offered; or if the mailbox has no room, which
     /// [`progress`](Self::progress) makes. Nothing waits for an offer: a transfer without one is received as always.
     pub fn offer(&mut self, fabric: &mut F, exposed: Exposed, offset: u32) -> bool {
         if !F::DIRECT || self.has_stopped_exposing() || self.receiver.offered().is_some() {
@@ -36,9 +38,16 @@ impl<F: Fabric> Endpoint<F> {
         true
     }
 
-    /// Returns true while the peer may write into this memory: it is offered to a transfer of which nothing was seen, or that transfer is split and
-    /// was not taken out, or discarded, to its end. It stays true after the end of the connection. It is also true of memory that was withdrawn
-    /// meanwhile.
+    /// Returns false if the mailbox has no room for an offer, which [`progress`](Self::progress) makes.
+    pub fn has_room_for_offer(&mut self) -> bool {
+        let has_room = self.outbox.has_room(Kind::Offer);
+        self.wants_ack |= !has_room;
+        has_room
+    }
+
+    /// Returns true while the peer may write into this memory: it is offered to a transfer of which nothing was seen, or that transfer is
+    /// split and was not taken out, or discarded, to its end. It stays true after the end of the connection. It is also true of memory that
+    /// was withdrawn meanwhile.
     #[must_use]
     pub fn is_offered(&self, exposed: Exposed) -> bool {
         self.receiver.offered().is_some_and(|offered| offered.exposed == exposed)
@@ -75,7 +84,11 @@ impl<F: Fabric> Endpoint<F> {
             return None;
         }
         // The offer may be the newest control message.
-        self.poll_mailbox(fabric);
+        for _ in 0..control_page::MAILBOX_SLOTS {
+            if self.poll_mailbox(fabric) == 0 {
+                break;
+            }
+        }
         if !self.may_send() {
             return Some(Err(RefusedSend::Closed));
         }
@@ -98,8 +111,8 @@ impl<F: Fabric> Endpoint<F> {
         Some(Ok(ExposedSend::Split { id, head: usize::try_from(head).unwrap_or(usize::MAX) }))
     }
 
-    /// Writes the next part of a split message into the peer's memory, from the slices after `cursor`, which advances. The last chunk goes out with the
-    /// last byte. Returns the bytes that were written.
+    /// Writes the next part of a split message into the peer's memory, from the slices after `cursor`, which advances. The last chunk goes
+    /// out with the last byte. Returns the bytes that were written.
     ///
     /// # Errors
     /// As [`push_at`](Self::push_at).

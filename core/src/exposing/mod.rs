@@ -41,8 +41,8 @@ pub const EXPOSED_MAX: usize = 8;
 pub enum ExposedState {
     /// The peer has not answered. Messages out of the memory go through the ring.
     Pending,
-    /// The peer has mapped the memory. Messages out of it that are longer than C0 are copied by the peer. Memory that the peer may write can be
-    /// [offered](crate::Endpoint::offer).
+    /// The peer has mapped the memory. Messages of [`Config::one_copy_bytes`](crate::Config::one_copy_bytes) and more out of it are copied
+    /// by the peer. Memory that the peer may write can be [offered](crate::Endpoint::offer).
     Ready,
     /// The fabric or the peer refused. Messages go through the ring. The place is taken until the memory is
     /// [withdrawn](crate::Endpoint::withdraw_exposed).

@@ -2,6 +2,7 @@
 //! wire.md 2.5, 5.4.
 //!
 //! ```text
+//! delay      what a sender waits for before it asks for its first larger epoch
 //! requester  the sender's half of growth: asks for a larger epoch, moves over, retires the one before
 //! image      the sender's next image, beside the owner's landing buffer or after its grant
 //! provider   the owner's half: provisions what was asked for, grants it, releases what was retired
@@ -15,12 +16,15 @@
 //! The **base** is the landing buffer that never goes: a few small blocks of the control page. A connection falls back on it when it
 //! shrinks.
 
+mod delay;
 mod image;
 mod jobs;
 mod provider;
 mod requester;
 mod sizes;
 
+pub use delay::GrowthDelay;
+pub(crate) use delay::Wish;
 pub(crate) use jobs::{JOBS_MAX, Jobs, Purpose};
 pub(crate) use provider::{Provider, Retired, Tally};
 pub(crate) use requester::{Demand, RETIRED_WR, Requester};
@@ -44,6 +48,8 @@ pub struct GrowthTerms<F: Fabric> {
     pub largest: Layout,
     /// Bytes of the blocks of the first landing buffer that a connection grows to. Sizes at least double from there.
     pub slab_bytes: u32,
+    /// Delay of the first GROW of this end.
+    pub delay: GrowthDelay,
     /// The landing buffers of the attachment are memory of their own, which is released once it was left. Otherwise they are the base.
     pub first_is_own: bool,
 }

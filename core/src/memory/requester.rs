@@ -18,6 +18,7 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::delay::{Delay, Wish};
 use super::image::{NextImage, Wanted};
 use super::jobs::{Jobs, Purpose};
 use super::sizes::{bytes_for, bytes_to_ask, layout_for, ring_bytes};
@@ -95,6 +96,7 @@ pub(crate) struct Requester<F: Fabric> {
     base: Landing<F::Remote>,
     largest: Layout,
     slab_bytes: u32,
+    delay: Delay,
     /// Number of the epoch that this end writes to, and its memory unless that is the base.
     epoch: u32,
     current: Option<F::Remote>,
@@ -122,6 +124,7 @@ impl<F: Fabric> Requester<F> {
             base: terms.peer_base,
             largest: terms.largest,
             slab_bytes: terms.slab_bytes,
+            delay: Delay::new(terms.delay),
             epoch: 0,
             current: first,
             is_granted: false,
@@ -137,21 +140,30 @@ impl<F: Fabric> Requester<F> {
         }
     }
 
-    /// Notes that a landing buffer larger than the current one of this layout would help a transfer that goes on meanwhile: a message of so many
-    /// bytes, or a stream.
+    /// Notes that a transfer is longer than the current landing buffer of this layout, and goes on meanwhile: a larger one would help, at the
+    /// latest if the peer takes nothing.
     #[cold]
-    pub(crate) fn want(&mut self, reason: GrowReason, layout: Layout, message_bytes: Option<u64>) {
+    pub(crate) fn want(&mut self, reason: GrowReason, layout: Layout, wish: Wish) {
         if !matches!(self.step, Step::Steady) || self.shrink.is_some() {
+            return;
+        }
+        let is_due = if self.is_granted { wish.has_more } else { self.delay.is_over(layout, wish) };
+        if !is_due {
             return;
         }
         if self.patience > 0 {
             self.patience -= 1;
             return;
         }
-        let bytes = bytes_to_ask(layout, message_bytes, self.slab_bytes, self.largest);
+        let bytes = bytes_to_ask(layout, wish.message_bytes, self.slab_bytes, self.largest);
         if ring_bytes(layout_for(bytes, self.largest)) > ring_bytes(layout) {
             self.step = Step::Due { bytes, reason, is_beside: !F::DIRECT };
         }
+    }
+
+    /// Notes that this end is about to rest. Returns true if it is to try once more first, and then asks for a larger landing buffer.
+    pub(crate) const fn hurry(&mut self) -> bool {
+        self.delay.hurry()
     }
 
     /// Demands a landing buffer that holds `payload` bytes at once. The current one has this layout.
@@ -357,6 +369,7 @@ impl<F: Fabric> Requester<F> {
         };
         self.left = Some(Left { epoch: self.epoch, last, stage: LeftStage::InUse });
         self.left_image = self.current;
+        self.delay.begin_anew();
         (self.epoch, self.current) = (epoch, current);
         self.is_granted = current.is_some();
         Some(landing)
@@ -460,6 +473,7 @@ impl<F: Fabric> Hash for Requester<F> {
             base: _,
             largest: _,
             slab_bytes: _,
+            delay,
             epoch,
             current,
             is_granted,
@@ -474,6 +488,6 @@ impl<F: Fabric> Hash for Requester<F> {
             next_patience,
         } = self;
         (epoch, current.is_some(), is_granted, newest, step, image).hash(hasher);
-        (shrink, left, left_image.is_some(), request, patience, next_patience).hash(hasher);
+        (shrink, left, left_image.is_some(), request, delay, patience, next_patience).hash(hasher);
     }
 }

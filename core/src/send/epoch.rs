@@ -3,6 +3,7 @@
 use super::Sender;
 use crate::config::{Config, Protocol};
 use crate::fabric::Fabric;
+use crate::memory::Wish;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::is_before;
@@ -35,15 +36,16 @@ impl<F: Fabric> Sender<F> {
         is_consumed && is_written
     }
 
-    /// Returns true if the open transfer has more bytes left than the ring of this layout holds. A stream may have. The provision protocol
-    /// does not count: it asks before it sends.
-    pub(crate) fn has_more_than(&self, layout: Layout) -> bool {
-        let Some(open) = self.open.as_ref().filter(|open| open.protocol != Protocol::Provision) else {
-            return false;
+    /// Returns what the open transfer has left, if it is longer than the ring of this layout. A stream may be. The provision protocol does not
+    /// count: it asks before it sends.
+    pub(crate) fn wish(&self, layout: Layout) -> Option<Wish> {
+        let open = self.open.as_ref().filter(|open| open.protocol != Protocol::Provision)?;
+        let ring = u64::from(layout.capacity(layout.block_count));
+        let (message_bytes, has_more) = match open.length {
+            Length::Exact(bytes) => (Some(bytes), bytes - open.sent > ring),
+            Length::Stream => (None, true),
         };
-        match open.length {
-            Length::Exact(length) => length - open.sent > u64::from(layout.capacity(layout.block_count)),
-            Length::Stream => true,
-        }
+        let blocks = self.produced.wrapping_sub(self.entered);
+        message_bytes.is_none_or(|bytes| bytes > ring).then_some(Wish { message_bytes, has_more, blocks })
     }
 }

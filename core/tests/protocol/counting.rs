@@ -1,6 +1,6 @@
 //! Counters for reports.
 
-use superpipe_core::{Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, TryRecv};
+use superpipe_core::{Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, Readable, TryRecv};
 use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
@@ -37,5 +37,38 @@ fn what_was_done_is_counted_and_counted_again_from_a_reset_on() {
             end.reset_counters();
             assert_eq!(end.counters(), Counters::default());
         }
+    }
+}
+
+/// A message in a line has no bytes in chunks, however it is taken.
+#[test]
+fn bytes_of_a_line_are_not_counted_as_bytes_in_chunks() {
+    let fabric = &mut Direct::new(&Setup::new(LAYOUT, 1));
+    let [mut sender, mut receiver] = [0, 1].map(|side| {
+        Endpoint::new(fabric, fabric.attachment(side), Config::default(), Origin::default()).unwrap()
+    });
+    type Take = fn(&mut Endpoint<Direct>, &mut Direct) -> End;
+    let ways: [Take; 4] = [
+        |end, fabric| match end.try_recv(fabric, &mut [&mut [0; 40]], 1) {
+            TryRecv::Taken { bytes: 40, .. } => End::Fin,
+            _ => End::No,
+        },
+        |end, fabric| end.pull(fabric, &mut [&mut [0; 40]]).end,
+        |end, fabric| {
+            assert_eq!(end.pull(fabric, &mut [&mut [0; 13]]).end, End::No);
+            end.pull(fabric, &mut [&mut [0; 40]]).end
+        },
+        |end, fabric| {
+            let Readable::Run(run) = end.readable(fabric, 100) else { panic!("it is here") };
+            assert_eq!(end.consume(fabric, 13), End::No);
+            end.consume(fabric, run.bytes - 13)
+        },
+    ];
+    for (count, take) in (1..).zip(ways) {
+        sender.try_send(fabric, 1, &[&[7; 40]]).unwrap();
+        assert_eq!(take(&mut receiver, fabric), End::Fin, "way {count}");
+        let (sent, received) = (sender.counters(), receiver.counters());
+        assert_eq!((sent.inline_sent, sent.bytes_sent), (count, 0));
+        assert_eq!((received.inline_received, received.bytes_received), (count, 0), "way {count}");
     }
 }

@@ -21,22 +21,21 @@ const BEFORE_FIRST: u64 = u64::MAX;
 struct Victim<F: TestFabric> {
     fabric: F,
     end: Endpoint<F>,
+    arrival: Arrival,
     controls: u32,
 }
 
 impl<F: TestFabric> Victim<F> {
     fn new(grows: bool) -> Self {
-        let growth = GrowthSetup {
-            largest: LARGEST,
-            slab_bytes: 4096,
-            fail_one_in: 0,
-            base: None,
-            is_memory_short: false,
-        };
+        Self::with(grows, Arrival::Flag, Origin::default())
+    }
+
+    fn with(grows: bool, arrival: Arrival, origin: Origin) -> Self {
+        let growth = GrowthSetup::new(LARGEST, 4096);
         let fabric = F::new(&Setup { growth: grows.then_some(growth), ..Setup::new(BASE, 1) });
-        let config = Config { c0_bytes: 100, folds: 1, arrival: Arrival::Flag, ..Config::default() };
-        let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
-        Self { fabric, end, controls: 0 }
+        let config = Config { c0_bytes: 100, folds: 1, arrival, ..Config::default() };
+        let end = Endpoint::new(&fabric, fabric.attachment(0), config, origin).unwrap();
+        Self { fabric, end, arrival, controls: 0 }
     }
 
     fn settle(&mut self) {
@@ -52,6 +51,7 @@ impl<F: TestFabric> Victim<F> {
         let [number, one, two, three, four] = words;
         let flag = u64::from(self.controls) + 1;
         let line = Line([number, one, two, three, four, 0, 0, flag]);
+        let line = if self.arrival == Arrival::CheckedFlag { wire::checked(line, flag) } else { line };
         self.fabric.forge(Memory::control_page(0), wire::mailbox(self.controls), &line);
         self.controls += 1;
         self.settle();
@@ -77,7 +77,11 @@ impl<F: TestFabric> Victim<F> {
 
     /// Lets the peer ask for the largest landing buffer, and get it.
     fn granted() -> Self {
-        let mut t = Self::new(true);
+        Self::new(true).grant()
+    }
+
+    fn grant(self) -> Self {
+        let mut t = self;
         t.control([4, 1, 4096, 0, 0]);
         // Epoch 1, place 0 of the victim.
         assert_eq!(t.said(0), [5, 1 | 1 << 32, LARGEST_WORD, 16, 0], "{}", F::NAME);
@@ -108,6 +112,7 @@ on_both! {
     growth_that_was_not_agreed_is_refused
     a_grow_is_answered_once
     a_chunk_in_the_new_epoch_moves_the_receiver
+    a_move_is_found_where_zeros_may_be_a_checked_flag
     retired_moves_a_receiver_that_saw_no_chunk
     an_unused_epoch_comes_back
     an_epoch_is_retired_only_once_it_is_consumed
@@ -158,6 +163,19 @@ fn a_chunk_in_the_new_epoch_moves_the_receiver<F: TestFabric>() {
     assert_eq!(t.end.closed(), None, "{}", F::NAME);
     t.control([8, 0, 1, 0, 0]);
     t.is_broken(ProtocolError::RetiredUnknown);
+}
+
+/// The upper half of a checked flag has 32 bits of the sequence, and these are zero in memory that nothing was written to.
+fn a_move_is_found_where_zeros_may_be_a_checked_flag<F: TestFabric>() {
+    for sequence in [1 << 32, 7 << 32] {
+        let origin = Origin { sequence, ..Origin::default() };
+        let mut t = Victim::<F>::with(true, Arrival::CheckedFlag, origin).grant();
+        let line = |payload, sequence| wire::checked(wire::inline(7, payload, 0), sequence);
+        t.slot(Memory::grown(0, 0), LARGEST.line_at(0), line(b"first", sequence));
+        assert_eq!(t.pull(), (5, End::Fin), "{}", F::NAME);
+        t.slot(Memory::grown(0, 0), LARGEST.line_at(1), line(b"second", sequence + 1));
+        assert_eq!(t.pull(), (6, End::Fin), "{}", F::NAME);
+    }
 }
 
 fn retired_moves_a_receiver_that_saw_no_chunk<F: TestFabric>() {

@@ -3,7 +3,7 @@
 //! that imitate flags and headers, and every count near its wrap.
 
 use proptest::prelude::*;
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer, play};
 use superpipe_testkit::{Direct, GrowthSetup, Posted, Setup};
 
@@ -56,13 +56,12 @@ fn layout(apart: bool) -> impl Strategy<Value = Layout> {
 
 /// Growth of both landing buffers, from a few bytes up to some kilobytes; jobs that never fail, or often do.
 fn growth(apart: bool) -> impl Strategy<Value = Option<GrowthSetup>> {
-    let setup = (layout(apart), 1..=4096u32, 0..=5usize, prop::option::of(layout(apart)));
-    let setup = setup.prop_map(|(largest, slab_bytes, fail_one_in, base)| GrowthSetup {
-        largest,
-        slab_bytes,
+    let setup = (layout(apart), 1..=4096u32, 0..=3u32, 0..=5usize, prop::option::of(layout(apart)));
+    let setup = setup.prop_map(|(largest, slab_bytes, rings_before_growth, fail_one_in, base)| GrowthSetup {
+        delay: GrowthDelay { rings: rings_before_growth, tries: 5 },
         fail_one_in,
         base,
-        is_memory_short: false,
+        ..GrowthSetup::new(largest, slab_bytes)
     });
     prop::option::of(setup)
 }

@@ -201,7 +201,7 @@ fn a_message_that_was_sent_in_time_is_sent() {
             message.round();
         }
         let call = Lending { access: &mut message.late, way: Way::Out, is_lent: true, is_released: false };
-        call.drive_send(message.send.clone(), &[&message.payload], DEADLINE.into()).unwrap();
+        call.drive_send(&mut message.send.clone(), &[&message.payload], DEADLINE.into()).unwrap();
         assert!(message.is_taken_back(0), "{seed}");
     }
 }

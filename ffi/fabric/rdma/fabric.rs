@@ -12,8 +12,9 @@ use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Attachment, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, GrowthTerms,
-    Job, Landing, Layout, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WrId,
+    Arrival, Attachment, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, GrowthDelay,
+    GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket,
+    WrId,
 };
 use superpipe_verbs::{RemoteAddr, Rkey};
 
@@ -118,6 +119,8 @@ impl RdmaLink {
                 peer_base,
                 largest,
                 slab_bytes: GROWTH_SLAB_BYTES,
+                // The helper thread and the device provision while the ring goes on, a round trip each time.
+                delay: GrowthDelay::NONE,
                 first_is_own: small.is_some(),
             }),
             link: Self {

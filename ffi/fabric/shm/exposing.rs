@@ -26,6 +26,7 @@ use crate::budget::BudgetShare;
 use crate::budget::Charge;
 use crate::fabric::Span;
 use crate::os::jobs::{JobError, Step, Steps};
+use crate::os::page::round_to_pages;
 use crate::os::{self, ExposedMemory};
 
 /// Jobs under way at a time: core exposes one buffer, and maps or unmaps one.
@@ -265,7 +266,7 @@ fn hand_over(
     place: u8,
     exposed: &ExposedMemory,
 ) -> Result<(u32, Charge), JobFailed> {
-    let bytes = u32::try_from(exposed.len()).map_err(|_| JobFailed::Refused)?;
+    let bytes = u32::try_from(exposed.bytes()).map_err(|_| JobFailed::Refused)?;
     let charge = charge(share, bytes)?;
     // A peer whose queue is full, or which takes no descriptors in, gets the messages through the ring.
     let sent = socket.send(&sent_buffers::packet(place, bytes), Some(exposed.fd()));
@@ -281,9 +282,10 @@ const fn access_of_mapping(access: PeerAccess) -> os::PeerAccess {
     }
 }
 
-/// Takes bytes of the budget for a buffer of either end.
+/// Takes the pages of a buffer of either end out of the budget.
 fn charge(share: &Arc<BudgetShare>, bytes: u32) -> Result<Charge, JobFailed> {
-    Charge::cache(share, bytes.into()).map_err(|_| JobFailed::OverBudget { bytes_max: 0 })
+    let page_bytes = round_to_pages(bytes as usize).ok_or(JobFailed::Refused)? as u64;
+    Charge::cache(share, page_bytes).map_err(|_| JobFailed::OverBudget { bytes_max: 0 })
 }
 
 /// Memory of the peer, with the bytes of the budget for it.

@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use superpipe_core::driver::setup::GROWTH_SLAB_BYTES;
+use superpipe_core::driver::setup::{GROWTH_DELAY, GROWTH_SLAB_BYTES};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
@@ -107,12 +107,18 @@ impl Shm {
             }
             Segments::Sparse { mine: own, theirs: peer, share, small } => {
                 let bases @ [base, peer_base] = [mine, theirs].map(base_in);
-                let (largest, slab_bytes) = (layout, GROWTH_SLAB_BYTES);
                 let small_layout = small.as_ref().map(|small| small.layout);
                 let growing = Box::new(Growing::new(own, peer, share, small));
                 let landings = small_layout.map_or(bases, |layout| growing.small_buffers(layout));
                 let first_is_own = small_layout.is_some();
-                let terms = GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own };
+                let terms = GrowthTerms {
+                    base,
+                    peer_base,
+                    largest: layout,
+                    slab_bytes: GROWTH_SLAB_BYTES,
+                    delay: GROWTH_DELAY,
+                    first_is_own,
+                };
                 (landings, Some(terms), Memory::Growing(growing))
             }
         };
@@ -384,6 +390,16 @@ unsafe impl HostFabric for Shm {
         part: Range<usize>,
     ) -> Option<SendMemory> {
         self.source_of_message(endpoint, memory, &part)
+    }
+
+    fn count_sent(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        bytes: usize,
+        is_exposed: bool,
+    ) {
+        Self::count_message(endpoint, memory, bytes, is_exposed);
     }
 
     fn register(

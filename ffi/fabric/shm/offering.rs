@@ -25,7 +25,7 @@ impl Shm {
         memory: &Arc<TrustedMemory>,
     ) -> bool {
         let Some(exposing) = exposing(endpoint) else { return true };
-        if u32::try_from(memory.exposed().len()).is_err() {
+        if u32::try_from(memory.exposed().bytes()).is_err() {
             return true;
         }
         let (id, exposed) = match exposing.trusted.of(memory) {
@@ -34,7 +34,8 @@ impl Shm {
             None => return !self.expose_new_trusted(endpoint, memory),
         };
         let state = endpoint.exposed_state(exposed);
-        if state == ExposedState::Pending {
+        let has_no_room = state == ExposedState::Ready && !endpoint.has_room_for_offer();
+        if state == ExposedState::Pending || has_no_room {
             return false;
         }
         self.tend_trusted(endpoint);

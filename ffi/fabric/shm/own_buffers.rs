@@ -34,23 +34,20 @@ pub(super) struct OwnBuffer {
     pub(super) exposed: Option<Exposed>,
     /// Bytes of the budget, once the peer has its descriptor.
     pub(super) charge: Option<Charge>,
-    last_use: u64,
+    /// Number of the last message out of it.
+    last_use: Option<u64>,
     refusals: Refusals,
 }
 
 impl OwnBuffers {
-    /// Returns the buffer with this memory, and counts a message out of it.
-    pub(super) fn used(&mut self, memory: &Arc<RegisteredMemory>) -> Option<&mut OwnBuffer> {
+    /// Counts a message that was sent out of this memory. If it `is_hit`, the peer copies it straight out of the buffer.
+    pub(super) fn count_message(&mut self, memory: &Arc<RegisteredMemory>, is_hit: bool) {
         self.uses += 1;
+        self.hits += u64::from(is_hit);
         let uses = self.uses;
-        let entry = self.entries.iter_mut().find(|entry| entry.is_of(memory))?;
-        entry.last_use = uses;
-        Some(entry)
-    }
-
-    /// Counts the message that was counted last as one that the peer copies straight out of its buffer.
-    pub(super) const fn count_hit(&mut self) {
-        self.hits += 1;
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
+            entry.last_use = Some(uses);
+        }
     }
 
     /// Returns the messages that the peer copies straight out of a buffer, and the others.
@@ -79,7 +76,7 @@ impl OwnBuffers {
             memory: Arc::downgrade(memory),
             exposed: None,
             charge: None,
-            last_use: self.uses,
+            last_use: None,
             refusals: Refusals::default(),
         };
         self.entries.push(entry).map(|()| id).map_err(|_| Full)
@@ -120,7 +117,9 @@ impl OwnBuffers {
         is_urgent: bool,
         may_go: impl Fn(Option<Exposed>) -> bool,
     ) -> Option<(u64, Option<Exposed>)> {
-        let is_old = |entry: &&OwnBuffer| is_urgent || self.uses - entry.last_use >= USES_KEPT;
+        let is_old = |entry: &&OwnBuffer| {
+            is_urgent || entry.last_use.is_none_or(|last_use| self.uses - last_use >= USES_KEPT)
+        };
         let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));
         old.min_by_key(|entry| entry.last_use).map(|entry| (entry.id, entry.exposed))
     }

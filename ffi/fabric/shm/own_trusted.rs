@@ -60,7 +60,8 @@ impl OwnTrusted {
 
     /// Enters a buffer, and returns its name. Returns `None` if there are too many.
     pub(super) fn enter(&mut self, memory: &Arc<TrustedMemory>) -> Option<u64> {
-        if self.staying().count() >= BUFFERS_MAX {
+        // One that was dropped while it is offered has its place still.
+        if self.entries.len() >= BUFFERS_MAX {
             return None;
         }
         let id = self.next_id();

@@ -1,7 +1,7 @@
 //! Registered buffers of this end: when one is exposed to the peer, and when it is withdrawn.
 //!
 //! ```text
-//! not exposed --message longer than C0, or `register`--> pending --the peer has mapped it--> ready --+
+//! not exposed --long message, or `register`-------------> pending --the peer has mapped it--> ready --+
 //!      ^  ^                                                 \--either end refused--> refused         |
 //!      |  +---- after a number of messages, or `register` -------------------------------+           |
 //!      +---- dropped by its owner; least recently used, and another needs the place; asked back -----+
@@ -10,7 +10,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use superpipe_core::{Buffer, EXPOSED_MAX, Endpoint, Exposed, ExposedState, SendMemory};
+use superpipe_core::{Buffer, EXPOSED_MAX, Endpoint, Exposed, ExposedState, Protocol, SendMemory};
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
@@ -26,20 +26,17 @@ impl Shm {
         part: &Range<usize>,
     ) -> Option<SendMemory> {
         endpoint.link_mut().exposing()?;
-        if part.len() <= endpoint.config().c0_bytes as usize {
+        if !is_for_one_copy(endpoint, part.len()) {
             return None;
         }
         let offset = u32::try_from(part.start).ok()?;
         self.tend_buffers(endpoint);
-        let known = exposing(endpoint)?.own.used(memory).map(|entry| (entry.id, entry.exposed));
+        let known = exposing(endpoint)?.own.of(memory).map(|entry| (entry.id, entry.exposed));
         match known {
             None => self.expose_new(endpoint, memory, false),
             Some((id, None)) => self.expose_as(endpoint, id, false),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
-                ExposedState::Ready => {
-                    exposing(endpoint)?.own.count_hit();
-                    return Some(SendMemory::Exposed(exposed, offset));
-                }
+                ExposedState::Ready => return Some(SendMemory::Exposed(exposed, offset)),
                 // Gone with the connection: the handle still says whether the buffer is shared.
                 ExposedState::Pending | ExposedState::Gone => {}
                 ExposedState::Refused => {
@@ -52,7 +49,22 @@ impl Shm {
         None
     }
 
-    /// Exposes a buffer, also one that was refused before if it `is_new` that this was asked for. Returns the outcome once there is one.
+    /// Counts a message of `bytes` bytes that was sent out of a buffer, unless length or protocol are not for one copy.
+    pub(super) fn count_message(
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        bytes: usize,
+        is_hit: bool,
+    ) {
+        if is_for_one_copy(endpoint, bytes)
+            && let Some(exposing) = exposing(endpoint)
+        {
+            exposing.own.count_message(memory, is_hit);
+        }
+    }
+
+    /// Exposes a buffer, for a call of `register`. In the call's first round, which `is_new`, also one that was refused before. Returns the outcome
+    /// once there is one.
     pub(super) fn register_buffer(
         &mut self,
         endpoint: &mut Endpoint<Self>,
@@ -60,7 +72,7 @@ impl Shm {
         is_new: bool,
     ) -> Option<Registered> {
         let Some(exposing) = endpoint.link_mut().exposing() else { return Some(Registered::Refused) };
-        if u32::try_from(memory.exposed().len()).is_err() {
+        if u32::try_from(memory.exposed().bytes()).is_err() {
             return Some(Registered::Refused);
         }
         let known = exposing.own.of(memory).map(|entry| (entry.id, entry.exposed));
@@ -114,8 +126,8 @@ impl Shm {
         }
     }
 
-    /// Exposes a buffer that is not in the table, if there is a place or one can be made. If it `is_urgent`, also that of a buffer that is
-    /// in use.
+    /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared, and that none of
+    /// the last 16 messages used unless it `is_urgent`.
     fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, is_urgent: bool) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         match own.enter(memory) {
@@ -181,6 +193,12 @@ impl Shm {
             exposing.own.remove(id);
         }
     }
+}
+
+/// Returns true if messages of so many bytes out of mapped memory are copied once.
+fn is_for_one_copy(endpoint: &Endpoint<Shm>, bytes: usize) -> bool {
+    let config = endpoint.config();
+    config.protocol == Protocol::RegisterCached && bytes >= config.one_copy_bytes as usize
 }
 
 fn exposing(endpoint: &mut Endpoint<Shm>) -> Option<&mut Exposing> {

@@ -37,7 +37,7 @@ pub const AWAKE: u64 = 0;
 /// where the peer may send such packets; it is taken in.
 pub const WAKE: [u8; 1] = sent_buffers::WAKE;
 /// Longest sleep: a bound on the delay by a signal just before it, by a peer that does not wake this end, or by a virtual machine that
-/// loses a membarrier (docs/architecture.md).
+/// loses a membarrier (docs/architecture/waiting.md). The driver lets no sleep last longer than 50 ms.
 pub const SLEEP_NS_MAX: u64 = 100_000_000;
 /// Longest sleep without membarrier: the delay of a message whose sender read AWAKE while its store was not yet visible. Longer ones would
 /// delay it more, and shorter ones cost the sleeper more polls.

@@ -79,7 +79,7 @@ impl<F: Real> Observed<F> {
     pub(crate) fn new(attachment: Attachment<F>, side: usize, log: &Log) -> (Self, Attachment<Self>) {
         let Attachment { link, control_page, peer_control_page, landing, peer_landing, growth } = attachment;
         let terms = growth.expect("provision has landing on demand");
-        let GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own } = terms;
+        let GrowthTerms { base, peer_base, largest, slab_bytes, delay, first_is_own } = terms;
         assert!(first_is_own, "the small buffer is memory of its own");
         let known = Known {
             page: peer_control_page,
@@ -94,7 +94,7 @@ impl<F: Real> Observed<F> {
             recorder: Box::default(),
             jobs: Vec::new(),
         };
-        let growth = Some(GrowthTerms { base, peer_base, largest, slab_bytes, first_is_own });
+        let growth = Some(GrowthTerms { base, peer_base, largest, slab_bytes, delay, first_is_own });
         (fabric, Attachment { link, control_page, peer_control_page, landing, peer_landing, growth })
     }
 

@@ -243,3 +243,25 @@ fn messages_that_are_sent_at_once_grow_nothing() {
     }
     assert_eq!((a.try_send(1, &[&[1; 1000]]).unwrap(), a.counters().growths_asked), (TrySend::Full, 0));
 }
+
+/// Such messages cannot go through the page while the peer takes nothing: each end holds that of the other in its first slab.
+#[test]
+fn both_ends_may_send_a_long_message_before_they_receive() {
+    let _alone = alone();
+    for wait in [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep] {
+        for length in [3000, 10_000, 60_000] {
+            let connecting = Options { wait, ..options(LandingMode::OnDemand) };
+            let ends = pairs(1, connecting).remove(0);
+            let exchange = |mut end: Connection, seed| {
+                end.send(seed, &[&bytes(seed, length)], DEADLINE).unwrap();
+                let mut place = vec![0; length];
+                end.recv_into(&mut [&mut place], DEADLINE).unwrap();
+                assert!(place == bytes(3 - seed, length));
+            };
+            thread::scope(|scope| {
+                scope.spawn(|| exchange(ends.0, 1));
+                exchange(ends.1, 2);
+            });
+        }
+    }
+}

@@ -8,7 +8,7 @@ use superpipe::{
 
 use crate::{
     C0, DEADLINE, LANDINGS, alone, await_that, buffer, descriptors, mapped_buffers, options, pair, pair_with,
-    receive, register, settle,
+    receive, register, settle, settled_descriptors,
 };
 
 const MIB: u64 = 1 << 20;
@@ -22,16 +22,17 @@ fn a_connection_keeps_two_descriptors_per_end() {
         // The process's own, made by the first connection and the first job.
         assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
         drop((a, b, source));
-        let before = descriptors();
+        let before = settled_descriptors();
+        let await_descriptors = |more, why| await_that(why, || descriptors() == before + more);
         let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, landing));
-        await_that("nothing else is open", || descriptors() == before + 4);
+        await_descriptors(4, "nothing else is open");
         let source = buffer(1, 1 << 20);
         assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
-        assert_eq!(descriptors(), before + 5, "that of the buffer, which its owner keeps");
+        await_descriptors(5, "that of the buffer, which its owner keeps");
         drop(source);
-        assert_eq!(descriptors(), before + 4);
+        await_descriptors(4, "it is closed");
         drop((a, b));
-        assert_eq!(descriptors(), before);
+        await_descriptors(0, "nothing is open");
     }
 }
 

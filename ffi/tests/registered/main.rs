@@ -1,11 +1,16 @@
 //! Registered buffers over shared memory: what arrives, when a buffer is shared, and what it costs. A binary of its own, one test at a time:
 //! the budget, the descriptors and the mappings that it counts are the process's.
 
+mod asked_back;
+mod chaos;
 mod cost;
+mod late_answers;
 mod messages;
+mod odd_orders;
 mod places;
 mod refusals;
 mod sharing;
+mod sums;
 mod trusted;
 mod trusted_places;
 
@@ -22,8 +27,10 @@ use superpipe::{
 
 /// Ten times what anything here takes: a hang, no measure.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// C0: a message up to this goes through the ring.
+/// C0: a message up to this asks for no CTS.
 const C0: usize = 64 << 10;
+/// Bytes of the shortest message that goes by one copy.
+const ONE_COPY: usize = 4 << 10;
 const LANDINGS: [LandingMode; 2] = [LandingMode::AtConnect, LandingMode::OnDemand];
 
 /// Keeps other tests out of the process, and its limits at their default.
@@ -177,4 +184,26 @@ fn offer(connection: &mut Connection, other: &mut Connection, buffer: &mut Trust
 /// Descriptors of this process.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Waits until the count of descriptors stays, and returns it: threads close what earlier connections had.
+fn settled_descriptors() -> usize {
+    let (mut count, mut seen) = (descriptors(), 0);
+    await_that("the count of descriptors stays", || {
+        thread::sleep(Duration::from_millis(2));
+        let now = descriptors();
+        seen = if now == count { seen + 1 } else { 0 };
+        count = now;
+        seen == 20
+    });
+    count
+}
+
+/// Descriptors of this process for memory of superpipe.
+fn open_memory() -> usize {
+    let is_memory = |entry: std::io::Result<std::fs::DirEntry>| {
+        let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:superpipe"))
+    };
+    std::fs::read_dir("/proc/self/fd").unwrap().map(is_memory).filter(|&is| is).count()
 }

@@ -1,4 +1,4 @@
-//! Messages out of registered buffers and into them: every length around C0, by every call.
+//! Messages out of registered buffers and into them: every length around C0 and around that of the shortest by one copy, by every call.
 
 use std::io::Read;
 use std::thread;
@@ -6,7 +6,8 @@ use std::thread;
 use superpipe::{Drive, Length, Protocol, Reason, RecvOperation, Registered, RegisteredBuf, TryRecv};
 
 use crate::{
-    C0, DEADLINE, LANDINGS, alone, buffer, bytes, options, pair, pair_with, receive, register, settle,
+    C0, DEADLINE, LANDINGS, ONE_COPY, alone, buffer, bytes, options, pair, pair_with, receive, register,
+    settle,
 };
 
 #[test]
@@ -14,7 +15,21 @@ fn messages_of_every_length_arrive_and_long_ones_by_one_copy() {
     let _alone = alone();
     for landing in LANDINGS {
         let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, landing));
-        let lengths = [0, 1, 40, 41, 4096, C0 - 1, C0, C0 + 1, C0 + 4095, 1 << 20, (3 << 20) + 17];
+        let lengths = [
+            0,
+            1,
+            40,
+            41,
+            ONE_COPY - 1,
+            ONE_COPY,
+            ONE_COPY + 1,
+            C0 - 1,
+            C0,
+            C0 + 1,
+            C0 + 4095,
+            1 << 20,
+            (3 << 20) + 17,
+        ];
         let source = buffer(1, 4 << 20);
         assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
         for length in lengths {
@@ -27,7 +42,7 @@ fn messages_of_every_length_arrive_and_long_ones_by_one_copy() {
                     receive(&mut b, &source[part.clone()]);
                 });
                 let after = [a.counters().exposed_bytes_sent, b.counters().exposed_bytes_received];
-                let copied_once = if length > C0 { length as u64 } else { 0 };
+                let copied_once = if length >= ONE_COPY { length as u64 } else { 0 };
                 assert_eq!(after, before.map(|bytes| bytes + copied_once), "{length} from {start}");
             }
         }

@@ -34,6 +34,11 @@ fn the_least_recently_used_buffer_gives_its_place_up() {
     }
     assert_eq!(register(&mut a, &mut b, &all[8]), Registered::Ready);
     assert_eq!(mapped_buffers(), 9 + 8);
+    // The other seven are used once more, so that the newest 16 messages have used all.
+    for source in &all[..7] {
+        assert!(carry(&mut a, &mut b, source));
+    }
+    assert!(carry(&mut a, &mut b, &all[8]));
     assert!(!carry(&mut a, &mut b, &all[7]), "it was used first");
     for source in all[..7].iter().chain(&all[8..]) {
         assert!(carry(&mut a, &mut b, source));

@@ -10,8 +10,8 @@ use superpipe::{
 };
 
 use crate::{
-    C0, DEADLINE, LANDINGS, alone, buffer, bytes, contents, mapped, offer, options, pair, receive, register,
-    settle, trusting, trusting_pair, trusting_pair_with,
+    C0, DEADLINE, LANDINGS, ONE_COPY, alone, buffer, bytes, contents, mapped, offer, options, pair, receive,
+    register, settle, trusting, trusting_pair, trusting_pair_with,
 };
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -53,7 +53,19 @@ fn both_ends_copy_a_part_of_each_length_in_both_directions() {
     let _alone = alone();
     for landing in LANDINGS {
         let (mut a, mut b) = trusting_pair_with(landing);
-        for len in [C0 + 1, C0 + 63, C0 + 64, C0 + 127, 200_001, MIB, 3 * MIB + 5, 64 * MIB] {
+        for len in [
+            ONE_COPY,
+            ONE_COPY + 63,
+            2 * ONE_COPY - 1,
+            C0,
+            C0 + 63,
+            C0 + 64,
+            C0 + 127,
+            200_001,
+            MIB,
+            3 * MIB + 5,
+            64 * MIB,
+        ] {
             for _ in 0..2 {
                 let (before, other_before) = (split_bytes(&mut a), split_bytes(&mut b));
                 let copied = b.counters().exposed_bytes_received;

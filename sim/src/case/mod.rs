@@ -3,7 +3,9 @@
 mod scenario;
 
 use superpipe_core::driver::WaitStrategy;
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout};
+use superpipe_core::{
+    Arrival, Config, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout,
+};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 use superpipe_testkit::{GrowthSetup, Rng, Setup};
 
@@ -295,17 +297,23 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let notifications_max =
         if rng.one_in(4) { 64 } else { NOTIFICATIONS_MIN + u16::from(rng.next().to_le_bytes()[0] % 12) };
     let Profile { order_inside_write, send_queue, .. } = *profile;
-    let growth = rng.one_in(2).then(|| GrowthSetup {
-        largest: layout(rng, direct),
-        slab_bytes: up_to(rng, 4096),
-        fail_one_in: rng.below(6),
-        is_memory_short: false,
-        base: None,
-    });
+    let growth = rng.one_in(2).then(|| growth_setup(rng, direct));
     let setup =
         Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth };
     let script = Script { setup, configs, origin, transfers, slowness };
     if rng.one_in(PROVISION_EVERY) { provisioning(rng, direct, script) } else { script }
+}
+
+/// Growth that is asked for at once in three of four cases, otherwise after one to three rings or some tries.
+fn growth_setup(rng: &mut Rng, direct: bool) -> GrowthSetup {
+    let growth = GrowthSetup::new(layout(rng, direct), up_to(rng, 4096));
+    let fail_one_in = rng.below(6);
+    let delay = if rng.one_in(4) {
+        GrowthDelay { rings: up_to(rng, 3), tries: up_to(rng, 20) }
+    } else {
+        GrowthDelay::NONE
+    };
+    GrowthSetup { fail_one_in, delay, ..growth }
 }
 
 /// Begins with small buffers, which are memory of their own, and sends most transfers by the provision protocol.
@@ -315,13 +323,8 @@ fn provisioning(rng: &mut Rng, direct: bool, mut script: Script) -> Script {
     let held = small.capacity(small.block_count);
     let threshold_bytes = if rng.one_in(2) { held } else { INLINE_BYTES + up_to(rng, held - INLINE_BYTES) };
     script.setup.layouts = [small; 2];
-    script.setup.growth = Some(GrowthSetup {
-        largest: layout(rng, direct),
-        slab_bytes: up_to(rng, 4096),
-        fail_one_in: rng.below(6),
-        base: Some(layout(rng, direct)),
-        is_memory_short: false,
-    });
+    let growth = growth_setup(rng, direct);
+    script.setup.growth = Some(GrowthSetup { base: Some(layout(rng, direct)), ..growth });
     for config in &mut script.configs {
         (config.small_buffer_bytes, config.threshold_bytes) = (small_buffer_bytes, threshold_bytes);
     }
@@ -344,9 +347,11 @@ fn layout(rng: &mut Rng, direct: bool) -> Layout {
 }
 
 fn config(rng: &mut Rng, arrival: Arrival) -> Config {
+    let c0_bytes = up_to(rng, 2000);
     Config {
         arrival,
-        c0_bytes: up_to(rng, 2000),
+        c0_bytes,
+        one_copy_bytes: c0_bytes / 2 + 1,
         growth_q8: 255 + up_to(rng, 769),
         chunk_bytes: if rng.one_in(2) { 0 } else { up_to(rng, 3000) },
         folds: [1, 2, 3, 4, 5, 6][rng.below(6)],

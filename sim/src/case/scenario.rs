@@ -173,7 +173,7 @@ fn provision() -> Case {
     let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
     let base = Some(Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside });
     case.connections[0].script.setup.growth =
-        Some(GrowthSetup { largest, slab_bytes: 64 << 10, fail_one_in: 0, base, is_memory_short: false });
+        Some(GrowthSetup { base, ..GrowthSetup::new(largest, 64 << 10) });
     case
 }
 

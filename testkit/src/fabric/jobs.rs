@@ -1,8 +1,8 @@
 //! Jobs of an in-memory fabric: they are refused, fail, and finish in any order, as the seed decides.
 
 use superpipe_core::{
-    Buffer, Busy, Job, JobFailed, JobOutcome, JobResult, Layout, PeerAccess, Registration, RemoteClaim,
-    Ticket,
+    Buffer, Busy, GrowthDelay, Job, JobFailed, JobOutcome, JobResult, Layout, PeerAccess, Registration,
+    RemoteClaim, Ticket,
 };
 
 use super::Memory;
@@ -15,6 +15,8 @@ pub struct GrowthSetup {
     pub largest: Layout,
     /// Bytes of the first landing buffer that an end grows to.
     pub slab_bytes: u32,
+    /// [`GrowthTerms::delay`](superpipe_core::GrowthTerms::delay)
+    pub delay: GrowthDelay,
     /// One job in so many fails; 0: none does.
     pub fail_one_in: usize,
     /// There is no room for another landing buffer.
@@ -22,6 +24,20 @@ pub struct GrowthSetup {
     /// Layout of the base, if the first landing buffer is memory of its own that is released once it was left. `None`: the first is the
     /// base.
     pub base: Option<Layout>,
+}
+
+impl GrowthSetup {
+    /// Growth that is asked for at once, and never fails. The first landing buffer is the base.
+    pub const fn new(largest: Layout, slab_bytes: u32) -> Self {
+        Self {
+            largest,
+            slab_bytes,
+            delay: GrowthDelay::NONE,
+            fail_one_in: 0,
+            is_memory_short: false,
+            base: None,
+        }
+    }
 }
 
 /// Effects of jobs on a fabric.

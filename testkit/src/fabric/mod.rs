@@ -91,6 +91,7 @@ pub trait PairFabric: Fabric<Link = EndLink, Region = Memory> + Sized {
                     peer_base: Landing { memory: self.remote(peer_base.0), layout: peer_base.1 },
                     largest: growth.largest,
                     slab_bytes: growth.slab_bytes,
+                    delay: growth.delay,
                     first_is_own: growth.base.is_some(),
                 }
             }),

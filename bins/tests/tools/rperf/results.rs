@@ -258,7 +258,7 @@ fn a_message_of_256_mib_is_measured() {
 }
 
 #[test]
-fn registered_buffers_are_copied_once_above_64_kib() {
+fn registered_buffers_are_copied_once_from_4_kib_on() {
     let scratch = Scratch::new("perf-registered");
     for more in [
         &["--test", "latency"][..],
@@ -266,7 +266,7 @@ fn registered_buffers_are_copied_once_above_64_kib() {
         &["--test", "stream", "--verify"],
         &["--reconnect"],
     ] {
-        let protocol = ["--protocol", "register-cached", "--sizes", "64K,100000,1M"];
+        let protocol = ["--protocol", "register-cached", "--sizes", "4095,64K,1M"];
         let objects = scratch.objects(&[more, &protocol, &QUICK[..]].concat());
         let [short, above, long] = &objects[..] else { panic!("{objects:?}") };
         assert_eq!(
@@ -307,7 +307,7 @@ fn verbose_names_the_copies_of_each_size() {
 #[test]
 fn both_ends_copy_messages_to_a_server_that_trusts() {
     let scratch = Scratch::new("perf-trusted");
-    let arguments = ["-v", "--protocol", "register-cached", "--sizes", "64K,1M", "--json=-"];
+    let arguments = ["-v", "--protocol", "register-cached", "--sizes", "4095,1M", "--json=-"];
     for more in [&["--iterations", "50"][..], &["--iterations", "50", "--verify"]] {
         let arguments = [&arguments[..], more, &QUICK[2..]].concat();
         let (out, client, server) = scratch.measure_with(&["--trust-peer"], &arguments);

@@ -21,8 +21,8 @@ pub use handshake::{Action, Ancillary, Claim, Established, Grants, Handshake, WA
 pub use packet::{Kind, PACKET_BYTES, Packet, check_head, write_head};
 pub use text::{Bytes, TEXT_BYTES, Text};
 pub use tuning::{
-    BLOCK_BYTES, Defaults, Disagreement, GROWTH_SLAB_BYTES, LANDING_BYTES, LandingMode, Negotiated, Proposal,
-    RECEIVES, RECEIVES_MIN, RECEIVES_ON_DEMAND, Tuning, arrival_name,
+    BLOCK_BYTES, Defaults, Disagreement, GROWTH_DELAY, GROWTH_SLAB_BYTES, LANDING_BYTES, LandingMode,
+    Negotiated, Proposal, RECEIVES, RECEIVES_MIN, RECEIVES_ON_DEMAND, Tuning, arrival_name,
 };
 
 /// Version of the protocol, all of docs/wire.md.

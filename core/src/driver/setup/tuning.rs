@@ -3,7 +3,7 @@
 
 use super::text::Bytes;
 use crate::wire::layout::control_page;
-use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, Layout, Protocol, small_layout};
+use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, GrowthDelay, Layout, Protocol, small_layout};
 use core::{error, fmt};
 
 /// Default bytes of a block. On shared memory it is within 5 % of the best from 64 KiB up, and does not collapse between cache clusters
@@ -15,6 +15,10 @@ pub const LANDING_BYTES: u32 = 512 << 10;
 
 /// Bytes of the blocks of the first landing buffer that a connection grows to, if its landing is on demand.
 pub const GROWTH_SLAB_BYTES: u32 = 64 << 10;
+
+/// Delay of growth over shared memory, where a connection makes do with its control page first (docs/architecture/memory.md). A ring takes
+/// about a microsecond, and provisioning about as long as the rings of the delay. That many tries take 10 µs.
+pub const GROWTH_DELAY: GrowthDelay = GrowthDelay { rings: 96, tries: 256 };
 
 /// Default of the receives that each end keeps posted over RDMA, and the most: what is left of them beside [`Negotiated::notifications_max`]
 /// is for signals and packets, and all 32 blocks of a landing buffer of the default size can be notified, with their control messages and
@@ -91,8 +95,9 @@ pub struct Tuning {
     /// Threshold of the provision protocol, in bytes: a message above it, or with a slice above it, waits for a larger landing buffer. 40 up to
     /// what the small landing buffer holds at once, which is the default: 904 of 1,024. Without effect by other protocols.
     pub threshold_bytes: Option<u32>,
-    /// Receives that each end keeps posted over RDMA, 8 to 144: each has 256 bytes, and in notify mode an end sends no more messages before the
-    /// peer has taken some. Default 144, and 16 if landing is on demand. Without effect over shared memory.
+    /// Receives that each end keeps posted over RDMA, 8 to 144: each has 256 bytes. In notify mode they also bound the writes (chunks,
+    /// control messages, acknowledgements) that the peer has not taken yet. Default 144, and 16 if landing is on demand. Without effect over
+    /// shared memory.
     pub receives: Option<u8>,
 }
 

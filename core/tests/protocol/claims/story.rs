@@ -165,13 +165,7 @@ impl<F: TestFabric> Story<F> {
     /// Connects two ends by the provision protocol. One job in so many fails.
     pub(super) fn of(config: Config, fail_one_in: usize) -> Self {
         let small = small_layout(config.small_buffer_bytes);
-        let growth = GrowthSetup {
-            largest: LARGEST,
-            slab_bytes: 64 << 10,
-            fail_one_in,
-            base: Some(BASE),
-            is_memory_short: false,
-        };
+        let growth = GrowthSetup { fail_one_in, base: Some(BASE), ..GrowthSetup::new(LARGEST, 64 << 10) };
         let mut fabric = F::new(&Setup { growth: Some(growth), ..Setup::new(small, 7) });
         *fabric.recorders() = [Some(Box::new(Recorder::new())), Some(Box::new(Recorder::new()))];
         fabric.begin_log();

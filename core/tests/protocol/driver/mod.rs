@@ -27,6 +27,7 @@ macro_rules! tables {
 }
 
 mod closing;
+mod delaying;
 mod descriptor_wait;
 mod ending;
 mod giving_back;
@@ -46,6 +47,7 @@ const fn config(arrival: Arrival) -> Config {
         protocol: superpipe_core::Protocol::Superpipeline,
         arrival,
         c0_bytes: C0_BYTES,
+        one_copy_bytes: C0_BYTES + 1,
         growth_q8: 384,
         chunk_bytes: 0,
         folds: 1,

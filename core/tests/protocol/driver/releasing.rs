@@ -18,8 +18,7 @@ tables! {
 }
 
 fn pair<F: TestFabric>(is_memory_short: bool) -> Two<F> {
-    let growth =
-        GrowthSetup { largest: LARGEST, slab_bytes: 4096, fail_one_in: 0, is_memory_short, base: None };
+    let growth = GrowthSetup { is_memory_short, ..GrowthSetup::new(LARGEST, 4096) };
     let fabric = F::new(&Setup { growth: Some(growth), ..Setup::new(BASE, 7) });
     let ends = [0, 1].map(|side| driver(&fabric, side, Arrival::Flag));
     Two { fabric, ends }

@@ -21,8 +21,20 @@ pub(super) struct Victim<F: TestFabric> {
 
 impl<F: TestFabric> Victim<F> {
     pub(super) fn new(protocol: Protocol, arrival: Arrival) -> Self {
+        Self::with(protocol, arrival, false)
+    }
+
+    pub(super) fn with(protocol: Protocol, arrival: Arrival, triple_buffer: bool) -> Self {
         let fabric = F::new(&Setup::new(LAYOUT, 1));
-        let config = Config { protocol, arrival, c0_bytes: C0_BYTES, folds: 1, ..Config::default() };
+        let config = Config {
+            protocol,
+            arrival,
+            c0_bytes: C0_BYTES,
+            one_copy_bytes: C0_BYTES + 1,
+            folds: 1,
+            triple_buffer,
+            ..Config::default()
+        };
         let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         Self { fabric, end, controls: 0, chunks: 0 }
     }

@@ -14,10 +14,15 @@ mod hostile;
 mod hostile_splitting;
 mod places;
 mod properties;
+mod random_peer;
+mod split_limits;
 mod splitting;
+mod stages;
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 const C0_BYTES: u32 = 600;
+/// Bytes of the shortest message that goes by one copy: some that go at once do.
+const ONE_COPY_BYTES: u32 = 300;
 const ARRIVALS: [Arrival; 2] = [Arrival::Flag, Arrival::CheckedFlag];
 /// More rounds than anything here takes.
 const ROUNDS: usize = 4000;
@@ -40,7 +45,14 @@ impl Two {
         fabric.start(origin.blocks);
         let ends = [0, 1].map(|side| {
             let protocol = protocols[side];
-            let config = Config { protocol, arrival, c0_bytes: C0_BYTES, folds: 1, ..Config::default() };
+            let config = Config {
+                protocol,
+                arrival,
+                c0_bytes: C0_BYTES,
+                one_copy_bytes: ONE_COPY_BYTES,
+                folds: 1,
+                ..Config::default()
+            };
             let endpoint = Endpoint::new(&fabric, fabric.attachment(side), config, origin).unwrap();
             Driver::new(endpoint, 1 + side as u64, WaitStrategy::Yield, 2_000_000_000, Nanos(0))
         });
@@ -227,19 +239,26 @@ fn a_long_message_is_copied_out_of_the_senders_memory() {
         for (side, exposed) in exposed.into_iter().enumerate() {
             assert_eq!(t.state(side, exposed), ExposedState::Ready);
             let all = &memories[side];
-            for (offset, bytes) in
-                [(0, all.len()), (1, 601), (all.len() - 700, 700), (7, 600), (3, 0), (9, 40)]
-            {
+            for (offset, bytes) in [
+                (0, all.len()),
+                (1, 601),
+                (all.len() - 700, 700),
+                (7, 600),
+                (8, 300),
+                (9, 299),
+                (3, 0),
+                (9, 40),
+            ] {
                 let message = &all[offset..][..bytes];
                 let copied = t.carry(side, 7, (exposed, u32::try_from(offset).unwrap()), message);
-                let is_long = bytes > C0_BYTES as usize;
+                let is_long = bytes >= ONE_COPY_BYTES as usize;
                 assert_eq!(copied, if is_long { bytes as u64 } else { 0 }, "{arrival:?}: {bytes} bytes");
             }
             assert!(!t.is_shared(side, exposed));
         }
         let counters = [0, 1].map(|side| t.ends[side].counters());
-        assert_eq!(counters.map(|it| it.exposed_bytes_sent), [6301, 3_001_301]);
-        assert_eq!(counters.map(|it| it.exposed_bytes_received), [3_001_301, 6301]);
+        assert_eq!(counters.map(|it| it.exposed_bytes_sent), [7201, 3_002_201]);
+        assert_eq!(counters.map(|it| it.exposed_bytes_received), [3_002_201, 7201]);
         assert_eq!(counters.map(|it| it.mapped_bytes), [3_000_000, 5000]);
         assert_eq!([t.closed(0), t.closed(1)], [None; 2]);
     }

@@ -16,7 +16,7 @@ fn sent(memory: &ExposedMemory) -> OwnedFd {
 }
 
 fn adopt(memory: &ExposedMemory) -> PeerMemory {
-    PeerMemory::adopt(sent(memory), memory.len() as u64, memory.access()).unwrap()
+    PeerMemory::adopt(sent(memory), memory.bytes() as u64, memory.access()).unwrap()
 }
 
 fn refusal(fd: OwnedFd, access: PeerAccess) -> SegmentError {
@@ -37,8 +37,8 @@ fn a_peer_sees_what_the_owner_writes_later() {
     let memory = ExposedMemory::create(c"test", 3 * 4096 - 1, PeerAccess::Read).unwrap();
     let seen = adopt(&memory);
     assert!(matches!(seen, PeerMemory::ReadOnly(_)));
-    assert_eq!((memory.len(), seen.len()), (3 * 4096, 3 * 4096));
-    for offset in 0..memory.len() {
+    assert_eq!((memory.bytes(), seen.len()), (3 * 4096 - 1, 3 * 4096));
+    for offset in 0..memory.bytes() {
         // SAFETY: the offset is inside both mappings, and no other thread knows them.
         let byte = unsafe {
             memory.as_ptr().add(offset).write_volatile(offset.to_le_bytes()[0] ^ 0x5A);

@@ -17,8 +17,8 @@ use superpipe_core::{Endpoint, Nanos, Origin, Protocol, Reason};
 
 const PAGE: u64 = 4096;
 const LONG: usize = 3 << 20;
-/// Many times what the base holds.
-const MEDIUM: usize = 64 << 10;
+/// More than the rings that go through the base before it grows.
+const MEDIUM: usize = 300_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn negotiated() -> Negotiated {

@@ -1,6 +1,6 @@
 //! Cases to explore: two ends, a small fabric, and the calls of each end.
 
-use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FlagPlace, GrowthDelay, Layout, Origin, Protocol};
 
 /// Bytes of every block, which is the least.
 const BLOCK_BYTES: u32 = 128;
@@ -70,6 +70,8 @@ pub struct Growing {
     pub largest: (u32, u32),
     /// Bytes of the smallest landing buffer that grows.
     pub slab_bytes: u32,
+    /// [`GrowthTerms::delay`](superpipe_core::GrowthTerms::delay)
+    pub delay: GrowthDelay,
     /// Each end begins with a landing buffer of this many blocks beside the base, which is released once it was left.
     pub first: Option<u32>,
     /// Jobs of an end under way at a time. Further ones find the fabric busy.
@@ -226,6 +228,7 @@ impl Case {
             protocol,
             arrival,
             c0_bytes,
+            one_copy_bytes: c0_bytes + 1,
             chunk_bytes: self.lending.map_or(0, |lending| lending.write_bytes),
             growth_q8: 1024,
             folds: 2,

@@ -1,6 +1,6 @@
 //! Cases in which landing buffers grow and shrink.
 
-use superpipe_core::{Origin, Protocol};
+use superpipe_core::{GrowthDelay, Origin, Protocol};
 
 use super::case::{Case, ClosePolicy, Growing, ReceiveMethod, SendMethod};
 use super::{Transfer, case, inline, message, stream};
@@ -9,6 +9,7 @@ use super::{Transfer, case, inline, message, stream};
 const ONE: Growing = Growing {
     largest: (4, 128),
     slab_bytes: 512,
+    delay: GrowthDelay::NONE,
     first: None,
     jobs_max: 2,
     failures_max: [0; 2],
@@ -38,6 +39,11 @@ impl Growing {
         Self { failures_max, ..self }
     }
 
+    /// Ends ask only after so many rings, unless a message is that long, or the second try in turn finds no block.
+    const fn after(self, rings: u32) -> Self {
+        Self { delay: GrowthDelay { rings, tries: 2 }, ..self }
+    }
+
     const fn one_job(self) -> Self {
         Self { jobs_max: 1, ..self }
     }
@@ -62,6 +68,8 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         direct("direct, growing: 4 chunks", &[long]).growing(ONE),
         direct("direct, growing: 4 chunks, lines apart", &[message(512)]).apart().growing(ONE),
+        direct("direct, growing: after two rings", &[long, long]).growing(ONE.after(2)),
+        direct("direct, growing: after a ring of a stream", &[stream(300)]).at_once().growing(ONE.after(1)),
         direct("direct, growing: twice", &[message(900)]).at_once().growing(TWO),
         direct("direct, growing: both rings full, inline", &[message(496), inline()]).at_once().growing(ONE),
         direct("direct, growing: from a first landing buffer", &[message(448)]).at_once().growing(OWN),

@@ -22,6 +22,7 @@ pub(super) fn terms<const DIRECT: bool>(case: &Case, side: usize) -> Option<Grow
         peer_base: base(1 - side),
         largest: Layout { block_bytes, block_count, ..case.layout() },
         slab_bytes: growing.slab_bytes,
+        delay: growing.delay,
         first_is_own: growing.first.is_some(),
     })
 }

@@ -1,0 +1,110 @@
+//! Delay of growth: a sender makes do with a landing buffer that was not granted, until much has gone through it, or the peer takes nothing.
+
+use crate::wire::layout::Layout;
+
+/// Delay of a sender's first GROW, while it makes do with a landing buffer that was not granted, such as the base: where blocks soon come
+/// back, a few rings go through it sooner than a larger one is provisioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GrowthDelay {
+    /// Rings of blocks that go through it first, unless a message is that long.
+    pub rings: u32,
+    /// Tries in turn that find no block free, after which the sender asks as well: the peer does not receive, and a larger ring holds the rest of
+    /// the message.
+    pub tries: u32,
+}
+
+impl GrowthDelay {
+    /// The sender asks at once.
+    pub const NONE: Self = Self { rings: 0, tries: 0 };
+}
+
+/// Rest of a transfer that is longer than the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// Length of the message. `None`: a stream.
+    pub(crate) message_bytes: Option<u64>,
+    /// More is left than the ring holds.
+    pub(crate) has_more: bool,
+    /// Blocks that have gone through the ring.
+    pub(crate) blocks: u64,
+}
+
+/// Delay that goes on.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Delay {
+    terms: GrowthDelay,
+    /// Blocks that had gone through the ring at the first of the last tries in turn that found no block free.
+    blocks: u64,
+    /// Count of those tries.
+    tries: u32,
+}
+
+impl Delay {
+    pub(super) const fn new(terms: GrowthDelay) -> Self {
+        Self { terms, blocks: 0, tries: 0 }
+    }
+
+    /// Counts a try of a transfer that is longer than the ring of this layout. Returns true if a larger ring is to be asked for.
+    pub(super) fn is_over(&mut self, layout: Layout, wish: Wish) -> bool {
+        let GrowthDelay { rings, tries } = self.terms;
+        if wish.has_more && is_worth_growing(rings, layout, wish) {
+            return true;
+        }
+        if rings == 0 {
+            return false;
+        }
+        if wish.blocks != self.blocks {
+            (self.blocks, self.tries) = (wish.blocks, 0);
+        }
+        self.tries = (self.tries + 1).min(tries);
+        self.tries == tries
+    }
+
+    /// Notes that no try follows for a while. Returns true if a transfer waits for blocks and the delay was not over: the next try ends it.
+    pub(super) const fn hurry(&mut self) -> bool {
+        let is_waiting = self.tries > 0 && self.tries < self.terms.tries;
+        if is_waiting {
+            self.tries = self.terms.tries;
+        }
+        is_waiting
+    }
+
+    /// Begins again, in another landing buffer.
+    pub(super) const fn begin_anew(&mut self) {
+        (self.blocks, self.tries) = (0, 0);
+    }
+}
+
+/// Returns true if the blocks that have gone through a ring of this layout, or the bytes of the message, are that many rings.
+fn is_worth_growing(rings: u32, layout: Layout, wish: Wish) -> bool {
+    let (rings, ring_bytes) = (u64::from(rings), u64::from(layout.capacity(layout.block_count)));
+    wish.blocks >= rings * u64::from(layout.block_count)
+        || wish.message_bytes.is_some_and(|bytes| bytes >= rings * ring_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::layout::FlagPlace;
+
+    #[test]
+    fn growth_is_worth_it_after_rings_or_for_a_message_of_rings() {
+        let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
+        let ring = u64::from(layout.capacity(8));
+        let is_worth = |rings, blocks, message_bytes| {
+            is_worth_growing(rings, layout, Wish { message_bytes, has_more: true, blocks })
+        };
+        assert!(is_worth(0, 0, None) && is_worth(0, 0, Some(1)));
+        for (blocks, message, expected) in [
+            (0, None, false),
+            (23, None, false),
+            (24, None, true),
+            (23, Some(3 * ring - 1), false),
+            (24, Some(0), true),
+            (0, Some(3 * ring), true),
+            (u64::MAX, Some(u64::MAX), true),
+        ] {
+            assert_eq!(is_worth(3, blocks, message), expected, "{blocks} {message:?}");
+        }
+    }
+}
