@@ -180,8 +180,8 @@ pub struct TransferOptions {
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Pin the process to this core. auto chooses a core near the RDMA device in use, if the system reports which cores those are,
-    /// otherwise any allowed core; core 0 only if there is no other. The two ends on one host choose different cores. -v prints the
-    /// choice
+    /// otherwise any allowed core. Two ends on one host that may use the same cores choose different ones, which share a cache. -v prints
+    /// the choice
     #[arg(long, value_name = "N|auto", value_parser = core)]
     pub core: Option<Core>,
 
