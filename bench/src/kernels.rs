@@ -10,9 +10,10 @@ pub enum Kernel {
     Plain,
     /// the string instruction, always (x86-64; elsewhere the same as plain)
     Movsb,
-    /// out of the ring with non-temporal stores: the destination bypasses the caches; memcpy into it (x86-64;
-    /// elsewhere the same as plain)
+    /// with non-temporal stores, which bypass the caches (x86-64; elsewhere the same as plain)
     Nt,
+    /// memcpy of pieces, each of whose lines are fetched for writing some pieces ahead (x86-64; elsewhere the same as plain)
+    Prefetch,
 }
 
 impl Kernel {
@@ -23,15 +24,7 @@ impl Kernel {
             Self::Plain => "plain",
             Self::Movsb => "movsb",
             Self::Nt => "nt",
-        }
-    }
-
-    /// The kernel of copies into the ring that belongs to this one: the bytes are to stay in the caches.
-    #[must_use]
-    pub const fn inwards(self) -> Self {
-        match self {
-            Self::Plain | Self::Nt => Self::Plain,
-            Self::Movsb => Self::Movsb,
+            Self::Prefetch => "prefetch",
         }
     }
 
@@ -48,10 +41,12 @@ impl Kernel {
             Self::Movsb => unsafe { copy_movsb(to, from, bytes) },
             // SAFETY: the caller's 1 and 2, passed on unchanged.
             Self::Nt => unsafe { copy_nt(to, from, bytes) },
+            // SAFETY: the caller's 1 and 2, passed on unchanged.
+            Self::Prefetch => unsafe { copy_prefetching(to, from, bytes) },
         }
     }
 
-    /// Makes the stores of earlier copies visible before any later store. Needed once per message.
+    /// Makes the stores of earlier copies visible before any later store. Needed before the store that tells of a copy.
     pub fn fence(self) {
         #[cfg(target_arch = "x86_64")]
         if self == Self::Nt {
@@ -105,6 +100,34 @@ unsafe fn copy_nt(to: *mut u8, from: *const u8, bytes: usize) {
 
 /// # Safety
 /// As [`Kernel::copy`].
+unsafe fn copy_prefetching(to: *mut u8, from: *const u8, bytes: usize) {
+    /// A multiple of a line. Twice as many bytes ahead are what a core can request at once.
+    const PIECE_BYTES: usize = 512;
+    prefetch_for_write(to, bytes.min(2 * PIECE_BYTES));
+    for at in (0..bytes).step_by(PIECE_BYTES) {
+        let ahead = (at + 2 * PIECE_BYTES).min(bytes);
+        prefetch_for_write(to.wrapping_add(ahead), (bytes - ahead).min(PIECE_BYTES));
+        // SAFETY: at < bytes, so the piece lies inside the caller's ranges.
+        unsafe { ptr::copy_nonoverlapping(from.add(at), to.add(at), (bytes - at).min(PIECE_BYTES)) };
+    }
+}
+
+/// Fetches the lines of `bytes` bytes from `start` on for writing: a hint.
+#[cfg(target_arch = "x86_64")]
+fn prefetch_for_write(start: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(64) {
+        // SAFETY: the instruction is a hint, which never faults and changes no memory, register or flag.
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) start.wrapping_add(at), options(nostack, preserves_flags, readonly));
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+const fn prefetch_for_write(_start: *const u8, _bytes: usize) {}
+
+/// # Safety
+/// As [`Kernel::copy`].
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn copy_movsb(to: *mut u8, from: *const u8, bytes: usize) {
     // SAFETY: the caller's promise is exactly what copy_nonoverlapping asks for.
@@ -125,11 +148,13 @@ mod tests {
 
     #[test]
     fn every_kernel_copies_exactly_the_bytes_asked_for() {
-        let from: Vec<u8> = (0..1024_u32).map(|i| i.wrapping_mul(167).to_le_bytes()[0] | 1).collect();
-        for kernel in [Kernel::Plain, Kernel::Movsb, Kernel::Nt] {
-            for (at, bytes) in [(0, 0), (0, 64), (1, 63), (3, 200), (17, 512), (63, 129), (5, 7)] {
-                let mut to = vec![0_u8; 1024];
-                // SAFETY: at + bytes <= 641 < 1024 and 9 + bytes < 1024; two vectors of ours never overlap.
+        let from: Vec<u8> = (0..4096_u32).map(|i| i.wrapping_mul(167).to_le_bytes()[0] | 1).collect();
+        for kernel in [Kernel::Plain, Kernel::Movsb, Kernel::Nt, Kernel::Prefetch] {
+            for (at, bytes) in
+                [(0, 0), (0, 64), (1, 63), (3, 200), (17, 512), (63, 129), (5, 7), (2, 1025), (64, 3000)]
+            {
+                let mut to = vec![0_u8; 4096];
+                // SAFETY: at + bytes <= 3064 < 4096 and 9 + bytes < 4096; two vectors of ours never overlap.
                 unsafe { kernel.copy(to.as_mut_ptr().add(at), from.as_ptr().add(9), bytes) };
                 kernel.fence();
                 assert_eq!(to[at..at + bytes], from[9..9 + bytes], "{kernel:?} {at} {bytes}");

@@ -67,7 +67,7 @@ impl SharedMapping {
         let to = self.at(at, payload.len());
         // SAFETY: in range by `at()`; a borrowed slice of private memory doesn't overlap the mapping;
         // nobody else touches the bytes by the caller's 1.
-        unsafe { kernel.inwards().copy(to, payload.as_ptr(), payload.len()) }
+        unsafe { kernel.copy(to, payload.as_ptr(), payload.len()) }
     }
 
     /// Copies a payload out of the mapping.

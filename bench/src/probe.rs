@@ -15,8 +15,9 @@ pub const PROBE_BYTES: usize = 256;
 /// Round trips of a probe: 50 µs between cores of a cluster. The fastest of several batches counts.
 const TRIPS: u64 = 250;
 const BATCHES: u64 = 8;
-/// Time of 8 bytes from core to core: some 30 ns in a cache cluster, some 200 ns between clusters (docs/performance.md).
-const FAR_NS: f64 = 100.0;
+/// Time of 8 bytes from core to core (docs/performance.md, "The bare ring at each distance").
+const APART_NS: f64 = 55.0;
+const FAR_NS: f64 = 150.0;
 
 /// Where the two cores are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +25,31 @@ pub enum Distance {
     /// in one cache cluster
     Near,
     /// in two clusters, or in one whose cores other programs use
+    Apart,
+    /// in two clusters far from each other
     Far,
 }
 
 impl Distance {
-    /// Both, the nearer one first.
-    pub const ALL: [Self; 2] = [Self::Near, Self::Far];
+    /// All, the nearest one first.
+    pub const ALL: [Self; 3] = [Self::Near, Self::Apart, Self::Far];
 
     /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Near => "near",
+            Self::Apart => "apart",
             Self::Far => "far",
         }
     }
 
     fn of(one_way_ns: f64) -> Self {
-        if one_way_ns < FAR_NS { Self::Near } else { Self::Far }
+        match one_way_ns {
+            ..APART_NS => Self::Near,
+            ..FAR_NS => Self::Apart,
+            _ => Self::Far,
+        }
     }
 }
 
@@ -103,6 +111,6 @@ mod tests {
             }
             assert!(server.join().unwrap().is_ok());
         });
-        assert_eq!((Distance::of(30.0), Distance::of(200.0)), (Distance::Near, Distance::Far));
+        assert_eq!([30.0, 90.0, 200.0].map(Distance::of), Distance::ALL);
     }
 }

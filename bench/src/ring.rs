@@ -151,6 +151,7 @@ impl<'a> Ring<'a> {
         // Release of `consumed` (or its answer's flag) paired with our Acquire. It reads the slot again only
         // after the flag below. Only this end writes the direction's blocks.
         unsafe { self.map.copy_in(self.payload_at(payload.len()), payload, kernel) };
+        kernel.fence();
         self.count += 1;
         // Pairs with the Acquire in `receive_block`.
         self.flag().store(FLAG_BIT | self.count, Ordering::Release);

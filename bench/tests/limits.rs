@@ -74,7 +74,7 @@ fn blocks_check_every_layout_and_odd_sizes() {
         return;
     };
     let results = results(&output);
-    assert_eq!(results.len(), 5 * 2 * (3 * 2) * 4 * 3);
+    assert_eq!(results.len(), 5 * 2 * (3 * 2) * 4 * (4 * 3));
     assert!(results.iter().all(|result| result["kind"] == "blocks"));
     results.iter().filter(|result| result["bytes"] != 0).for_each(assert_figures);
 }
@@ -87,9 +87,38 @@ fn best_repeats_one_configuration_per_size_and_pattern() {
     let limits: Vec<_> = results.iter().filter(|result| result["event"] == "limit").collect();
     assert_eq!(limits.len(), 2 * 2 * 3);
     assert!(results.len() > limits.len() && results[0]["event"] == "sweep");
-    let name =
-        |result: &Value| ["bytes", "pattern", "block", "flag", "copy"].map(|key| result[key].to_string());
+    let name = |result: &Value| {
+        ["bytes", "pattern", "block", "flag", "copy-in", "copy-out"].map(|key| result[key].to_string())
+    };
     assert!((0..4).all(|i| name(limits[i]) == name(limits[i + 4]) && name(limits[i]) == name(limits[i + 8])));
+}
+
+#[test]
+fn the_best_of_each_distance_stand_beside_the_reference() {
+    let args =
+        ["--by-distance", "--sizes", "4K,64K", "--block", "4K,16K", "--ring", "64K,512K", "--rounds", "2"];
+    let kernels = ["--flag", "apart", "--copy-in", "plain,nt", "--copy-out", "plain"];
+    let Some(output) = run(BLOCKS, &[&args[..], &kernels].concat()) else { return };
+    // A visit in which the cores move is left out, and so may be a whole distance.
+    let results = results(&output);
+    let medians: Vec<_> = results.iter().filter(|result| result["event"] == "median").collect();
+    assert!(!medians.is_empty() && results.len() > medians.len());
+    let group = |result: &Value| ["bytes", "pattern", "distance"].map(|key| result[key].to_string());
+    for ranked in medians.chunk_by(|a, b| group(a) == group(b)) {
+        let us: Vec<_> = ranked.iter().map(|result| result["us"]["median"].as_f64().unwrap()).collect();
+        assert!(us[0] > 0.0 && us.is_sorted(), "{ranked:?}");
+        let is_reference = |result: &&&Value| {
+            result["over_reference"].as_f64() == Some(1.0)
+                && result["ring"] == 512 << 10
+                && result["block"] == 16 << 10
+        };
+        assert!(ranked.iter().filter(is_reference).count() <= 1, "{ranked:?}");
+        let at = ranked.iter().position(|result| is_reference(&result));
+        assert!(
+            at.is_none_or(|at| ranked[0]["over_reference"].as_f64() == Some(us[at] / us[0])),
+            "{ranked:?}"
+        );
+    }
 }
 
 #[test]

@@ -5,12 +5,13 @@ use core::mem;
 use superpipe_bench::channel::Channel;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::pattern;
+use superpipe_bench::probe::{self, Distance};
 use superpipe_bench::slices::SlicePlan;
 use superpipe_bench::spin::Timeout;
 use superpipe_bench::stats::Summary;
 
 use crate::config::Config;
-use crate::end::{End, SharedState};
+use crate::end::{End, PROBE_AT, SharedState};
 use crate::task::{Pattern, Task, answer_to};
 
 /// The least that the check moves, in turns of the ring.
@@ -20,12 +21,23 @@ pub(crate) struct Client<'a> {
     end: End<'a>,
     channel: Channel<'a>,
     flip_byte: bool,
+    probe_number: u64,
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn new(shared: &'a SharedState<'a>, timeout: &'a Timeout) -> Result<Self, Failure> {
         let flip_byte = shared.options.limit.flip_byte;
-        Ok(Self { end: End::new(shared, timeout)?, channel: Channel::new(shared.map), flip_byte })
+        let end = End::new(shared, timeout)?;
+        Ok(Self { end, channel: Channel::new(shared.map), flip_byte, probe_number: 0 })
+    }
+
+    /// Probes the distance of the cores.
+    pub(crate) fn probe(&mut self) -> Result<Distance, Failure> {
+        self.channel.post(Task::Probe.to_words(0));
+        let distance =
+            probe::measure(self.end.shared.map, PROBE_AT, &mut self.probe_number, self.end.timeout)?;
+        self.channel.wait_done(0, self.end.timeout)?;
+        Ok(distance)
     }
 
     /// Visits a configuration.
@@ -50,9 +62,9 @@ impl<'a> Client<'a> {
                 if flip_byte && let Some(byte) = exchange.from.last_mut() {
                     *byte ^= 1;
                 }
-                exchange.forth.send(exchange.from, config.copy)?;
+                exchange.forth.send(exchange.from, config.copy_in)?;
                 if config.pattern == Pattern::Pingpong {
-                    exchange.back.receive(exchange.to, config.copy)?;
+                    exchange.back.receive(exchange.to, config.copy_out)?;
                     exchange.forth.answered();
                     wrong_at = wrong_at.or(pattern::find_wrong_byte(answer_to(number), exchange.to));
                 }
@@ -75,8 +87,8 @@ impl<'a> Client<'a> {
             Pattern::Pingpong => {
                 let slices_ns = self.end.with_rings(config, |exchange| {
                     plan.time(|| {
-                        exchange.forth.send(exchange.from, config.copy)?;
-                        exchange.back.receive(exchange.to, config.copy)?;
+                        exchange.forth.send(exchange.from, config.copy_in)?;
+                        exchange.back.receive(exchange.to, config.copy_out)?;
                         exchange.forth.answered();
                         Ok(())
                     })
@@ -86,7 +98,7 @@ impl<'a> Client<'a> {
             }
             Pattern::Stream => {
                 self.end.with_rings(config, |exchange| {
-                    (0..plan.total()).try_for_each(|_| exchange.forth.send(exchange.from, config.copy))
+                    (0..plan.total()).try_for_each(|_| exchange.forth.send(exchange.from, config.copy_in))
                 })?;
                 let count = usize::try_from(plan.slices).unwrap_or(usize::MAX);
                 self.channel.wait_done(count, self.end.timeout)

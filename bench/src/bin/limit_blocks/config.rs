@@ -1,4 +1,4 @@
-//! The configurations of a sweep: message size, pattern, ring, block, place of the flag, copy kernel.
+//! The configurations of a sweep: message size, pattern, ring, block, place of the flag, copy kernels.
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -39,9 +39,16 @@ pub(crate) struct Options {
     /// DirectionOffset of a block's flag
     #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
     pub(crate) flag: Vec<Flag>,
-    /// Copy kernels
+    /// Copy kernels of the sender, into the ring
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt,prefetch")]
+    pub(crate) copy_in: Vec<Kernel>,
+    /// Copy kernels of the receiver, out of the ring
     #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt")]
-    pub(crate) copy: Vec<Kernel>,
+    pub(crate) copy_out: Vec<Kernel>,
+    /// Probe the distance of the cores before and after each visit, and print at the end, for each distance that was seen, the best
+    /// configurations and the reference beside them
+    #[arg(long, conflicts_with = "best")]
+    pub(crate) by_distance: bool,
     /// Bytes by which the messages' own buffers miss a page boundary
     #[arg(long, default_value = "0")]
     pub(crate) offset: Size,
@@ -68,7 +75,8 @@ pub(crate) struct Config {
     pub(crate) block: usize,
     pub(crate) ring: usize,
     pub(crate) flag: Flag,
-    pub(crate) copy: Kernel,
+    pub(crate) copy_in: Kernel,
+    pub(crate) copy_out: Kernel,
 }
 
 impl Config {
@@ -100,8 +108,10 @@ impl Config {
         for &Size(block) in &options.block {
             for &Size(ring) in options.ring.iter().filter(|ring| ring.0 >= block) {
                 for &flag in &options.flag {
-                    let with = |&copy| Self { bytes, pattern, block, ring, flag, copy };
-                    group.extend(options.copy.iter().map(with));
+                    for &copy_in in &options.copy_in {
+                        let with = |&copy_out| Self { bytes, pattern, block, ring, flag, copy_in, copy_out };
+                        group.extend(options.copy_out.iter().map(with));
+                    }
                 }
             }
         }
@@ -136,7 +146,8 @@ impl Describe for Config {
             ("block", json!(self.block)),
             ("ring", json!(self.ring)),
             ("flag", json!(flag)),
-            ("copy", json!(self.copy.name())),
+            ("copy-in", json!(self.copy_in.name())),
+            ("copy-out", json!(self.copy_out.name())),
         ]
     }
 
@@ -152,8 +163,15 @@ mod tests {
     #[test]
     fn flags_and_payloads_never_overlap() {
         for flag in [Flag::End, Flag::Line, Flag::Tail, Flag::Apart] {
-            let copy = Kernel::Plain;
-            let config = Config { bytes: 0, pattern: Pattern::Stream, block: 4096, ring: 32_768, flag, copy };
+            let config = Config {
+                bytes: 0,
+                pattern: Pattern::Stream,
+                block: 4096,
+                ring: 32_768,
+                flag,
+                copy_in: Kernel::Plain,
+                copy_out: Kernel::Plain,
+            };
             let layout = config.layout();
             let mut used = vec![false; layout.bytes()];
             for slot in 0..layout.block_count {

@@ -4,6 +4,7 @@
 //! copies out. Each process sends from one buffer and receives into another, the same for every message. The result
 //! of ping-pong is half of the round trip; in streaming the receiver measures the time.
 
+mod by_distance;
 mod client;
 mod config;
 mod end;
@@ -30,12 +31,18 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<(), Failure> {
     let (common, limit) = (&options.common, &options.limit);
     let visit_ns = common.visit_ns()?;
-    let groups = Config::all(options)?;
+    let mut groups = Config::all(options)?;
+    if options.by_distance {
+        groups = by_distance::with_references(groups);
+    }
     let configs = groups.concat();
     let map = SharedMapping::new(SharedState::bytes(&configs), limit.huge)?;
     let shared = SharedState::new(&map, options, &configs);
     let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&shared, timeout))?;
     let mut client = Client::new(&shared, &timeout)?;
+    if options.by_distance {
+        return by_distance::measure(&mut client, options, groups, visit_ns);
+    }
     let mut chosen = configs.clone();
     if limit.best {
         chosen.clear();

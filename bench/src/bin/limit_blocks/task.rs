@@ -43,6 +43,8 @@ pub(crate) enum Task {
     },
     /// take part in a plan
     Time(SlicePlan),
+    /// answer a probe of the distance
+    Probe,
 }
 
 impl Task {
@@ -51,6 +53,7 @@ impl Task {
         match self {
             Self::Check { count, number } => [0, config_index as u64, count, number, 0, 0],
             Self::Time(plan) => [1, config_index as u64, plan.messages, plan.slices, 0, 0],
+            Self::Probe => [2, config_index as u64, 0, 0, 0, 0],
         }
     }
 
@@ -59,7 +62,8 @@ impl Task {
         let [kind, config_index, a, b, ..] = words;
         let task = match kind {
             0 => Self::Check { count: a, number: b },
-            _ => Self::Time(SlicePlan { messages: a, slices: b }),
+            1 => Self::Time(SlicePlan { messages: a, slices: b }),
+            _ => Self::Probe,
         };
         (task, usize::try_from(config_index).unwrap_or(usize::MAX))
     }
@@ -77,7 +81,7 @@ mod tests {
     #[test]
     fn tasks_survive_the_channel() {
         let plan = SlicePlan { messages: 5, slices: 6 };
-        for task in [Task::Check { count: 3, number: u64::MAX }, Task::Time(plan)] {
+        for task in [Task::Check { count: 3, number: u64::MAX }, Task::Time(plan), Task::Probe] {
             assert_eq!(Task::from_words(task.to_words(42)), (task, 42));
         }
     }

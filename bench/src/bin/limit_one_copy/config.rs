@@ -117,6 +117,14 @@ impl Config {
         matches!(self.way, Way::Registered | Way::Trusted)
     }
 
+    /// The kernel of copies into the ring: the bytes are to stay in the caches.
+    pub(crate) const fn copy_into_ring(self) -> Kernel {
+        match self.copy {
+            Kernel::Nt => Kernel::Plain,
+            other => other,
+        }
+    }
+
     /// Bytes that the receiver copies in `split`.
     pub(crate) const fn first_half(self) -> usize {
         (self.bytes / 2).next_multiple_of(BYTES_UNIT / 2)

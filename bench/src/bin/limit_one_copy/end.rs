@@ -211,7 +211,7 @@ impl<'a> End<'a> {
         match config.way {
             Way::Ring => {
                 let at = self.private_source_at(number);
-                self.out.send(&self.from[at..at + config.bytes], config.copy)?;
+                self.out.send(&self.from[at..at + config.bytes], config.copy_into_ring())?;
             }
             Way::Registered | Way::Trusted => {
                 if let Some(registered) = &mut self.registered {

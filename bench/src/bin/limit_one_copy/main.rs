@@ -50,7 +50,8 @@ fn measure(options: &Options) -> Result<(), Failure> {
     let shared = SharedState::new(&map, options, &address, &configs);
     let (_peer, timeout) = Peer::fork(common.cores, |timeout| server::serve(&shared, timeout))?;
     let mut client = Client::new(&shared, &timeout)?;
-    let mut all = [None, Some(Distance::Near), Some(Distance::Far)].map(|at| Medians::new(&configs, at));
+    let distances = [None].into_iter().chain(Distance::ALL.map(Some));
+    let mut all: Vec<_> = distances.map(|at| Medians::new(&configs, at)).collect();
     for round in 1..=common.rounds {
         let before = if options.probe { Some(client.probe()?) } else { None };
         let mut halves_us = Vec::with_capacity(configs.len());

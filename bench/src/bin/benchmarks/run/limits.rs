@@ -77,7 +77,11 @@ fn is_lines(cell: Cell) -> bool {
 
 /// Options of a configuration.
 fn names(cell: Cell) -> &'static [&'static str] {
-    if is_lines(cell) { &["slots", "stride", "pause"] } else { &["block", "ring", "flag", "copy"] }
+    if is_lines(cell) {
+        &["slots", "stride", "pause"]
+    } else {
+        &["block", "ring", "flag", "copy-in", "copy-out"]
+    }
 }
 
 fn command(environment: &Environment, cell: Cell) -> Result<Command, Failure> {
@@ -100,7 +104,7 @@ pub(crate) fn sweep(environment: &Environment, cell: Cell) -> Result<Command, Fa
 
 /// Configurations of the sweep: those that were ever found best at such a size, and their neighbours.
 fn configurations(cell: Cell, is_quick: bool) -> Vec<&'static str> {
-    let (block, ring, flag, copy) = match cell.bytes {
+    let (block, ring, flag, copy_out) = match cell.bytes {
         _ if is_lines(cell) && is_quick => return vec!["--slots", "64", "--stride", "128"],
         _ if is_lines(cell) => return vec!["--slots", "16,64,128,256", "--stride", "128,256"],
         _ if is_quick => ("8K", "256K", "apart", "plain"),
@@ -109,7 +113,7 @@ fn configurations(cell: Cell, is_quick: bool) -> Vec<&'static str> {
         8193..=4_194_304 => ("4K,8K,16K,32K", "64K,128K,256K,512K,1M", "end,apart", "plain"),
         _ => ("16K,32K", "256K,1M", "apart", "plain,nt"),
     };
-    vec!["--block", block, "--ring", ring, "--flag", flag, "--copy", copy]
+    vec!["--block", block, "--ring", ring, "--flag", flag, "--copy-in", "plain", "--copy-out", copy_out]
 }
 
 fn last(command: &mut Command) -> Result<Value, Failure> {
