@@ -14,6 +14,11 @@ pub enum Kernel {
     Nt,
     /// memcpy of pieces, each of whose lines are fetched for writing some pieces ahead (x86-64; elsewhere the same as plain)
     Prefetch,
+    /// memcpy, then the destination's lines are moved from the core's own caches to one that all cores share (CLDEMOTE, on x86-64 processors
+    /// that have it; elsewhere the same as plain)
+    DemoteTo,
+    /// the same with the source's lines
+    DemoteFrom,
 }
 
 impl Kernel {
@@ -25,6 +30,8 @@ impl Kernel {
             Self::Movsb => "movsb",
             Self::Nt => "nt",
             Self::Prefetch => "prefetch",
+            Self::DemoteTo => "demote-to",
+            Self::DemoteFrom => "demote-from",
         }
     }
 
@@ -41,6 +48,11 @@ impl Kernel {
             Self::Movsb => unsafe { copy_movsb(to, from, bytes) },
             // SAFETY: the caller's 1 and 2, passed on unchanged.
             Self::Nt => unsafe { copy_nt(to, from, bytes) },
+            Self::DemoteTo | Self::DemoteFrom => {
+                // SAFETY: the caller's 1 and 2, passed on unchanged.
+                unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
+                demote(if self == Self::DemoteTo { to.cast_const() } else { from }, bytes);
+            }
             // SAFETY: the caller's 1 and 2, passed on unchanged.
             Self::Prefetch => unsafe { copy_prefetching(to, from, bytes) },
         }
@@ -123,6 +135,20 @@ fn prefetch_for_write(start: *const u8, bytes: usize) {
     }
 }
 
+/// Moves the lines of `bytes` bytes from `start` on to a cache that is farther away: a hint.
+#[cfg(target_arch = "x86_64")]
+fn demote(start: *const u8, bytes: usize) {
+    for at in (0..bytes).step_by(64) {
+        // SAFETY: the instruction is a hint, and no operation where it is not implemented; it never faults and changes no memory, register or flag.
+        unsafe {
+            core::arch::asm!("cldemote [{}]", in(reg) start.wrapping_add(at), options(nostack, preserves_flags, readonly));
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+const fn demote(_start: *const u8, _bytes: usize) {}
+
 #[cfg(not(target_arch = "x86_64"))]
 const fn prefetch_for_write(_start: *const u8, _bytes: usize) {}
 
@@ -144,12 +170,14 @@ unsafe fn copy_nt(to: *mut u8, from: *const u8, bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::Kernel;
 
     #[test]
     fn every_kernel_copies_exactly_the_bytes_asked_for() {
         let from: Vec<u8> = (0..4096_u32).map(|i| i.wrapping_mul(167).to_le_bytes()[0] | 1).collect();
-        for kernel in [Kernel::Plain, Kernel::Movsb, Kernel::Nt, Kernel::Prefetch] {
+        for &kernel in Kernel::value_variants() {
             for (at, bytes) in
                 [(0, 0), (0, 64), (1, 63), (3, 200), (17, 512), (63, 129), (5, 7), (2, 1025), (64, 3000)]
             {
