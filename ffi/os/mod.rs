@@ -8,6 +8,7 @@ pub mod clock;
 pub(crate) mod closer;
 pub mod cold;
 pub(crate) mod descriptors;
+pub mod distance;
 pub mod error;
 pub mod exposed_memory;
 pub mod interfaces;

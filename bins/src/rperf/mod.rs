@@ -18,6 +18,7 @@ pub mod client;
 pub mod clock;
 pub mod contents;
 pub mod copies;
+pub mod distance;
 pub mod end;
 pub mod latency;
 pub mod link;
@@ -73,7 +74,10 @@ pub fn main() -> ExitCode {
         (None, Some(address)) => run(Role::Client, &client.common, &client.files(), |session, trace| {
             client::measure(session, &client, address, trace)
         }),
-        (None, None) => unreachable!("clap asks for an address where nothing is served or generated"),
+        (None, None) if client.distance => {
+            run(Role::Client, &client.common, &client.files(), |session, _| distance::print(session, &client))
+        }
+        (None, None) => unreachable!("clap asks for an address where nothing is served, generated or probed"),
     }
 }
 

@@ -24,6 +24,7 @@ Examples:
   rperf localhost --core 0 --sizes 4M,64M --fresh
                                        into memory that was never used
   rperf localhost --json=- --csv=figures.csv --plot=figures.svg
+  rperf --distance                     how far apart the cores of this host are
   rperf node2 --core auto              by RDMA, on a core near the device, to
                                        `rperf serve --listen :7471 --core auto`
 
@@ -135,7 +136,7 @@ pub struct ClientOptions {
     /// Address of the server: HOST:PORT, verbs:HOST:PORT or shm:PATH
     #[arg(
         value_name = "ADDR",
-        required_unless_present = "generate",
+        required_unless_present_any = ["generate", "distance"],
         value_parser = OsStringValueParser::new().try_map(address)
     )]
     pub address: Option<Address>,
@@ -187,6 +188,12 @@ pub struct ClientOptions {
     /// Retry for this time until a server accepts, then fail with the last error
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub connect_timeout: Duration,
+
+    /// Probe how far apart the cores of this host are, by the time of 8 bytes from one to the other, and print near (below 55 ns: one cache
+    /// cluster), apart or far (from 150 ns on). Every two cores that this process may use, or with --core N that one and each other. Needs
+    /// no server, and measures nothing else. Takes a millisecond per pair, in which nothing else should run on both cores
+    #[arg(long, conflicts_with_all = ["address", "csv", "plot", "picture", "trace"])]
+    pub distance: bool,
 
     /// Write the results as JSON, one object per size. For this and the next three options - is standard output; the table then
     /// goes to standard error
@@ -310,6 +317,8 @@ mod tests {
         let client = perf.unwrap().client;
         assert_eq!((client.iterations, client.warmup, client.sizes.max()), (Some(1000), Some(1500), 1536));
         assert!(Perf::try_parse_from(["rperf"]).is_err());
+        assert!(Perf::try_parse_from(["rperf", "--distance"]).unwrap().client.distance);
+        assert!(Perf::try_parse_from(["rperf", "localhost", "--distance"]).is_err());
         assert!(Perf::try_parse_from(["rperf", "--generate", "man"]).is_ok());
         assert!(Perf::try_parse_from(["rperf", "serve", "localhost"]).is_err());
     }

@@ -12,6 +12,7 @@ use crate::files::output;
 use crate::signals::Signals;
 use crate::trace::picture::Picture;
 use core::error::Error;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,16 @@ impl Output {
         self.explain(written)
     }
 
+    /// Writes a result that is no [`Row`]: its text to the table, and itself as an object.
+    ///
+    /// # Errors
+    /// It cannot be written, or a signal came meanwhile.
+    pub fn put_other(&mut self, text: &str, result: &impl Serialize) -> Result<(), Failure> {
+        let table = self.table.as_mut().map_or(Ok(()), |table| table.write(text.as_bytes()));
+        let json = self.json.as_mut().map_or(Ok(()), |json| json.put(as_json(result)));
+        self.explain(table.and(json))
+    }
+
     /// Draws all results, if there is a plot.
     ///
     /// # Errors
@@ -122,7 +133,7 @@ impl Lines {
     }
 }
 
-fn as_json(row: &Row) -> io::Result<Vec<u8>> {
+fn as_json(row: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(row)?;
     line.push(b'\n');
     Ok(line)

@@ -322,3 +322,37 @@ fn both_ends_copy_messages_to_a_server_that_trusts() {
         assert!(client.said.contains(" % by this end; "), "{}", client.said);
     }
 }
+
+#[test]
+fn distances_are_printed_without_a_server() {
+    let scratch = Scratch::new("perf-distance");
+    let out = scratch.root().join("out");
+    let probe = |arguments: &[&str]| {
+        let mut rperf = scratch.command("rperf");
+        rperf.arg("--distance").args(arguments).stdout(fs::File::create(&out).unwrap());
+        (scratch.run("rperf", &mut rperf), fs::read_to_string(&out).unwrap())
+    };
+    let cores: Vec<usize> = superpipe::os::allowed_cores().iter().collect();
+    let [first, .., last] = cores[..] else {
+        probe(&[]).0.assert(2, "needs two cores");
+        return;
+    };
+    // Other tests may keep a core busy, so that a probe times out.
+    let done = |arguments: &[&str]| loop {
+        let (ended, printed) = probe(arguments);
+        if ended.code != 4 {
+            ended.assert_done();
+            return printed;
+        }
+    };
+    let core = last.to_string();
+    let table = done(&["--core", &core]);
+    assert_eq!(table.lines().count(), cores.len(), "a header, and a line for each other core: {table}");
+    let line: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(line[..2], [core.as_str(), &first.to_string()]);
+    assert!(["near", "apart", "far"].contains(&line[3]) && line[2].parse::<f64>().unwrap() > 1.0, "{table}");
+    let objects = done(&["--core", &core, "--json=-", "-q"]);
+    let object: Value = serde_json::from_str(objects.lines().next().unwrap()).unwrap();
+    assert_eq!((&object["event"], &object["cores"]), (&"distance".into(), &serde_json::json!([last, first])));
+    probe(&["--core", "8000"]).0.assert(2, "core 8000 does not exist");
+}
