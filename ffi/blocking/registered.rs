@@ -47,9 +47,14 @@ impl<A: DriverAccess> Blocking<A> {
         let HostDriver { driver, fabric, .. } = &mut *host;
         let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) else {
             drop(host);
-            self.send(tag, &[bytes], deadline)?;
-            self.count_sent(buffer, bytes.len(), false);
-            return Ok(());
+            let sent = self.send(tag, &[bytes], deadline);
+            if sent.is_ok() {
+                self.count_sent(buffer, bytes.len(), false);
+            } else if deadline.is_poll() {
+                let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+                fabric.count_unsent(driver.endpoint_mut(), buffer.memory(), bytes.len());
+            }
+            return sent;
         };
         let mut send = SendOperation::new(tag, bytes.len()).with_memory(memory);
         // The first part goes before the other half of the connection can have the buffer withdrawn.

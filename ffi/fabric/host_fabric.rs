@@ -147,6 +147,10 @@ pub unsafe trait HostFabric:
     ) {
         let _ = (endpoint, memory, bytes, is_exposed);
     }
+    /// Counts a try of a message of `bytes` bytes out of a registered buffer that has sent nothing, since the peer has not mapped the buffer.
+    fn count_unsent(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
+        let _ = (endpoint, memory, bytes);
+    }
     /// Returns core's name of a registered buffer, for a message into it. `None`: the message comes in blocks.
     ///
     /// # Safety

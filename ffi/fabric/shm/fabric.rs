@@ -402,6 +402,10 @@ unsafe impl HostFabric for Shm {
         Self::count_message(endpoint, memory, bytes, is_exposed);
     }
 
+    fn count_unsent(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
+        Self::count_try(endpoint, memory, bytes);
+    }
+
     fn register(
         &mut self,
         endpoint: &mut Endpoint<Self>,

@@ -10,9 +10,12 @@ use super::refusals::Refusals;
 use crate::budget::Charge;
 use crate::fabric::RegisteredMemory;
 
-/// Messages after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and
+/// Wishes after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and
 /// unmap another for each message.
 const USES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
+/// The same for a buffer whose last try has sent nothing. It is longer, since a try can send a long message only out of a buffer that kept its
+/// place until its turn came again.
+const AWAITED_KEPT: u64 = 8 * EXPOSED_MAX as u64;
 
 /// The buffers of this end.
 #[derive(Default)]
@@ -20,6 +23,8 @@ pub(super) struct OwnBuffers {
     entries: heapless::Vec<OwnBuffer, EXPOSED_MAX>,
     /// Messages that were sent out of any of them, and of others.
     uses: u64,
+    /// Those messages, and whatever else wants a place: tries that have sent nothing, and offers.
+    wishes: u64,
     /// Messages among them that the peer copies straight out of a buffer.
     hits: u64,
     last_id: u64,
@@ -34,8 +39,11 @@ pub(super) struct OwnBuffer {
     pub(super) exposed: Option<Exposed>,
     /// Bytes of the budget, once the peer has its descriptor.
     pub(super) charge: Option<Charge>,
-    /// Number of the last message out of it.
+    /// Wishes before it was entered, and up to the last message out of it.
+    entered: u64,
     last_use: Option<u64>,
+    /// The last try has sent nothing, since the peer has not mapped it.
+    is_awaited: bool,
     refusals: Refusals,
 }
 
@@ -44,10 +52,24 @@ impl OwnBuffers {
     pub(super) fn count_message(&mut self, memory: &Arc<RegisteredMemory>, is_hit: bool) {
         self.uses += 1;
         self.hits += u64::from(is_hit);
-        let uses = self.uses;
+        self.count_wish();
+        let wishes = self.wishes;
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
-            entry.last_use = Some(uses);
+            (entry.last_use, entry.is_awaited) = (Some(wishes), false);
         }
+    }
+
+    /// Counts a try that has sent nothing, for want of a place or since the peer has not mapped this memory yet.
+    pub(super) fn count_try(&mut self, memory: &Arc<RegisteredMemory>) {
+        self.count_wish();
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
+            entry.is_awaited = true;
+        }
+    }
+
+    /// Counts what wants a place and has none.
+    pub(super) const fn count_wish(&mut self) {
+        self.wishes += 1;
     }
 
     /// Returns the messages that the peer copies straight out of a buffer, and the others.
@@ -76,7 +98,9 @@ impl OwnBuffers {
             memory: Arc::downgrade(memory),
             exposed: None,
             charge: None,
+            entered: self.wishes,
             last_use: None,
+            is_awaited: false,
             refusals: Refusals::default(),
         };
         self.entries.push(entry).map(|()| id).map_err(|_| Full)
@@ -110,18 +134,19 @@ impl OwnBuffers {
         charged.filter_map(|entry| Some((entry.id, entry.exposed?))).collect()
     }
 
-    /// Returns the buffer that was used least recently, of those for which `may_go` is true. If it `is_urgent`, also one that was used for
-    /// one of the newest messages.
+    /// Returns the buffer that was used, or entered, least recently, of those for which `may_go` is true. Unless it `is_urgent`, none that was so
+    /// lately.
     pub(super) fn oldest(
         &self,
         is_urgent: bool,
         may_go: impl Fn(Option<Exposed>) -> bool,
     ) -> Option<(u64, Option<Exposed>)> {
         let is_old = |entry: &&OwnBuffer| {
-            is_urgent || entry.last_use.is_none_or(|last_use| self.uses - last_use >= USES_KEPT)
+            let kept = if entry.is_awaited { AWAITED_KEPT } else { USES_KEPT };
+            is_urgent || self.wishes - entry.newest() >= kept
         };
         let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));
-        old.min_by_key(|entry| entry.last_use).map(|entry| (entry.id, entry.exposed))
+        old.min_by_key(|entry| entry.newest()).map(|entry| (entry.id, entry.exposed))
     }
 
     /// Returns true if a refused buffer is due to be exposed again.
@@ -132,6 +157,11 @@ impl OwnBuffers {
 }
 
 impl OwnBuffer {
+    /// Wishes up to its last use, or before it was entered.
+    fn newest(&self) -> u64 {
+        self.last_use.unwrap_or(self.entered)
+    }
+
     fn is_of(&self, memory: &Arc<RegisteredMemory>) -> bool {
         core::ptr::eq(self.memory.as_ptr(), Arc::as_ptr(memory))
     }

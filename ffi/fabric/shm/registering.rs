@@ -63,6 +63,17 @@ impl Shm {
         }
     }
 
+    /// Counts a try that has sent nothing. If its message is too long to be sent at once through the ring, the buffer's place is all that the
+    /// next try waits for.
+    pub(super) fn count_try(endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
+        if bytes > endpoint.config().c0_bytes as usize
+            && is_for_one_copy(endpoint, bytes)
+            && let Some(exposing) = exposing(endpoint)
+        {
+            exposing.own.count_try(memory);
+        }
+    }
+
     /// Exposes a buffer, for a call of `register`. In the call's first round, which `is_new`, also one that was refused before. Returns the outcome
     /// once there is one.
     pub(super) fn register_buffer(
@@ -126,13 +137,15 @@ impl Shm {
         }
     }
 
-    /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared, and that none of
-    /// the last 16 messages used unless it `is_urgent`.
+    /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared, and, unless it
+    /// `is_urgent`, was neither used nor entered lately.
     fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, is_urgent: bool) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         match own.enter(memory) {
             Ok(id) => self.expose_as(endpoint, id, is_urgent),
             Err(Full) => {
+                // Nothing else needs to have polled for them, and they say what the peer has read.
+                endpoint.poll_acknowledgements(self);
                 if let Some((id, exposed)) = oldest(endpoint, is_urgent) {
                     self.withdraw(endpoint, id, exposed);
                     if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
@@ -172,6 +185,10 @@ impl Shm {
         if exposing(endpoint).is_none_or(is_leaving) {
             return;
         }
+        if let Some(exposing) = exposing(endpoint) {
+            exposing.own.count_wish();
+        }
+        endpoint.poll_acknowledgements(self);
         let old = {
             let endpoint = &*endpoint;
             let may_go =

@@ -96,6 +96,46 @@ fn nine_buffers_in_turn_leave_eight_mapped() {
     assert!(!carry(&mut a, &mut b, &all[0]));
 }
 
+/// A message of more than 64 KiB can be sent by a try only out of a buffer that has a place.
+#[test]
+fn tries_out_of_many_buffers_in_turn_all_send() {
+    let _alone = alone();
+    for count in [9, 20] {
+        let (mut a, mut b) = pair();
+        let all = buffers(count);
+        let mut left: Vec<_> = all.iter().collect();
+        await_that("all are sent", || {
+            left.retain(|source| {
+                let is_sent = a.send_registered(7, source, 0..LONG, core::time::Duration::ZERO).is_ok();
+                if is_sent {
+                    receive(&mut b, source);
+                }
+                settle(&mut a, &mut b);
+                !is_sent
+            });
+            left.is_empty()
+        });
+    }
+}
+
+/// One that is tried again and again, until it is sent, makes its place.
+#[test]
+fn a_ninth_buffer_that_alone_is_left_is_sent_by_tries() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(9);
+    for source in all.iter().chain(&all) {
+        let mut tries = 0;
+        await_that("it is sent", || {
+            tries += 1;
+            settle(&mut a, &mut b);
+            a.send_registered(7, source, 0..LONG, core::time::Duration::ZERO).is_ok()
+        });
+        receive(&mut b, source);
+        assert!(tries < 100, "{tries}");
+    }
+}
+
 #[test]
 fn a_buffer_that_is_dropped_leaves_its_place() {
     let _alone = alone();
