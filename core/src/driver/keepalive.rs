@@ -80,6 +80,7 @@ impl<F: Fabric> Driver<F> {
     /// one that is blocked elsewhere.
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
         self.release_wanted(fabric);
+        self.endpoint.note_growth_time(now);
         if self.keepalive.take_turn(now) {
             // A due acknowledgement may wake the peer. A keepalive must not.
             self.endpoint.acknowledge(fabric);

@@ -5,6 +5,7 @@ use super::job_times::direction_of;
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::memory::{Growth, Purpose, Retired};
+use crate::nanos::Nanos;
 use crate::wire::control::Control;
 use crate::wire::grant::GrowReason;
 use crate::wire::header::Length;
@@ -195,6 +196,13 @@ impl<F: Fabric> Endpoint<F> {
     /// buffer was asked for.
     pub(crate) fn hurry_growth(&mut self) -> bool {
         self.growth.as_mut().is_some_and(|growth| growth.requester.hurry())
+    }
+
+    /// Notes the time, at a tick: a transfer that has waited for blocks for a while asks for a larger landing buffer at its next try.
+    pub(crate) fn note_growth_time(&mut self, now: Nanos) {
+        if let Some(growth) = &mut self.growth {
+            growth.requester.note_time(now);
+        }
     }
 
     /// Asks the peer to leave the landing buffer that was grown, so that its memory can be released. The peer may go on sending meanwhile.

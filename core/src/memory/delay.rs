@@ -1,6 +1,11 @@
 //! Delay of growth: a sender makes do with a landing buffer that was not granted, until much has gone through it, or the peer takes nothing.
 
+use crate::nanos::Nanos;
 use crate::wire::layout::Layout;
+
+/// Time after which a transfer that waits for blocks ends the delay, where the tries come seldom: as long as the tries of a loop take that does
+/// nothing else.
+const WAIT_NS: u64 = 10_000;
 
 /// Delay of a sender's first GROW, while it makes do with a landing buffer that was not granted, such as the base: where blocks soon come
 /// back, a few rings go through it sooner than a larger one is provisioned.
@@ -37,11 +42,13 @@ pub(super) struct Delay {
     blocks: u64,
     /// Count of those tries.
     tries: u32,
+    /// Blocks at the last tries, and the nanoseconds of the first tick that found so many.
+    waiting: Option<(u64, u64)>,
 }
 
 impl Delay {
     pub(super) const fn new(terms: GrowthDelay) -> Self {
-        Self { terms, blocks: 0, tries: 0 }
+        Self { terms, blocks: 0, tries: 0, waiting: None }
     }
 
     /// Counts a try of a transfer that is longer than the ring of this layout. Returns true if a larger ring is to be asked for.
@@ -69,9 +76,22 @@ impl Delay {
         is_waiting
     }
 
+    /// Notes the time, at a tick. A transfer that has waited for blocks for a while ends the delay at its next try.
+    pub(super) fn note_time(&mut self, now: Nanos) {
+        match self.waiting {
+            _ if self.tries == 0 => self.waiting = None,
+            Some((blocks, since_ns)) if blocks == self.blocks => {
+                if now.0.saturating_sub(since_ns) >= WAIT_NS {
+                    self.hurry();
+                }
+            }
+            _ => self.waiting = Some((self.blocks, now.0)),
+        }
+    }
+
     /// Begins again, in another landing buffer.
     pub(super) const fn begin_anew(&mut self) {
-        (self.blocks, self.tries) = (0, 0);
+        (self.blocks, self.tries, self.waiting) = (0, 0, None);
     }
 }
 

@@ -26,6 +26,7 @@ use super::{GrowthTerms, begin};
 use crate::error::ProtocolError;
 use crate::fabric::{Fabric, WrId};
 use crate::job::{Job, JobResult};
+use crate::nanos::Nanos;
 use crate::state::{Leaving, Requesting};
 use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowReason, RemoteClaim};
@@ -164,6 +165,11 @@ impl<F: Fabric> Requester<F> {
     /// Notes that this end is about to rest. Returns true if it is to try once more first, and then asks for a larger landing buffer.
     pub(crate) const fn hurry(&mut self) -> bool {
         self.delay.hurry()
+    }
+
+    /// Notes the time, at a tick.
+    pub(crate) fn note_time(&mut self, now: Nanos) {
+        self.delay.note_time(now);
     }
 
     /// Demands a landing buffer that holds `payload` bytes at once. The current one has this layout.

@@ -245,6 +245,40 @@ fn messages_that_are_sent_at_once_grow_nothing() {
 }
 
 /// Such messages cannot go through the page while the peer takes nothing: each end holds that of the other in its first slab.
+/// A loop of its own tries, makes progress, and does something else for a millisecond. It grows after a few rounds: blocking calls take
+/// 256 tries for that.
+#[test]
+fn loops_of_their_own_that_try_seldom_grow_soon() {
+    let _alone = alone();
+    for length in [10_000, 60_000] {
+        let (mut a, mut b) = pairs(1, options(LandingMode::OnDemand)).remove(0);
+        let messages = [bytes(1, length), bytes(2, length)];
+        let mut sends = [(); 2].map(|()| superpipe::SendOperation::new(7, length));
+        let mut is_sent = [false; 2];
+        let mut rounds = 0;
+        while is_sent != [true; 2] {
+            for (index, end) in [&mut a, &mut b].into_iter().enumerate() {
+                while !is_sent[index] {
+                    match end.drive_send(&mut sends[index], &[&messages[index]]).unwrap() {
+                        Drive::Done(()) => is_sent[index] = true,
+                        Drive::Moved => {}
+                        Drive::Idle => break,
+                    }
+                }
+                end.progress();
+            }
+            thread::sleep(Duration::from_millis(1));
+            rounds += 1;
+            assert!(rounds < 100, "no end receives before it has sent");
+        }
+        for (end, message) in [(&mut a, &messages[1]), (&mut b, &messages[0])] {
+            let mut place = vec![0; length];
+            end.recv_into(&mut [&mut place], DEADLINE).unwrap();
+            assert!(place == *message);
+        }
+    }
+}
+
 #[test]
 fn both_ends_may_send_a_long_message_before_they_receive() {
     let _alone = alone();

@@ -16,6 +16,7 @@ tables! {
     a_peer_that_takes_nothing_is_asked_after_some_tries
     blocks_that_come_back_begin_the_tries_anew
     an_end_asks_before_it_rests
+    an_end_whose_tries_are_far_apart_asks_after_some_time
     a_message_that_fits_the_base_never_asks
 }
 
@@ -128,6 +129,38 @@ fn an_end_asks_before_it_rests<F: TestFabric>() {
         }
     }
     assert_eq!(two.ends[0].counters().growths_asked, 1);
+}
+
+/// A program with a loop of its own may try once in a while, and tick in between.
+fn an_end_whose_tries_are_far_apart_asks_after_some_time<F: TestFabric>() {
+    let bytes = 20 * ring_bytes();
+    let (message, mut send) = (vec![7; bytes], SendOperation::new(1, bytes));
+    let (mut place, mut receive) = (vec![0; bytes], RecvOperation::new());
+    let mut two = pair::<F>(GrowthDelay { rings: 1000, tries: 1 << 20 });
+    let tick = |two: &mut Two<F>, ns| two.ends[0].tick(&mut two.fabric, Nanos(ns));
+    let drive = |two: &mut Two<F>, send: &mut _| {
+        let driven = two.ends[0].drive_send(&mut two.fabric, send, &[&message]);
+        (driven, asked(two))
+    };
+    assert_eq!(drive(&mut two, &mut send), (Drive::Moved, 0));
+    for ns in [1_000_000, 1_009_999] {
+        assert_eq!(drive(&mut two, &mut send), (Drive::Idle, 0));
+        tick(&mut two, ns);
+    }
+    // Blocks come back, so the time begins anew.
+    two.settle();
+    while drive(&mut two, &mut send) != (Drive::Moved, 0) {
+        let _ = two.ends[1].drive_recv(&mut two.fabric, &mut receive, &mut [&mut place]);
+        two.settle();
+    }
+    while drive(&mut two, &mut send) == (Drive::Moved, 0) {}
+    for ns in [1_010_000, 1_019_999, 1_020_000] {
+        assert_eq!(drive(&mut two, &mut send), (Drive::Idle, 0), "at {ns}");
+        tick(&mut two, ns);
+    }
+    assert_eq!(drive(&mut two, &mut send).0, Drive::Idle);
+    two.settle();
+    assert_eq!(asked(&mut two), 1);
 }
 
 fn a_message_that_fits_the_base_never_asks<F: TestFabric>() {
