@@ -1,5 +1,7 @@
 //! Delay of growth: a sender makes do with a landing buffer that was not granted, until much has gone through it, or the peer takes nothing.
 
+use core::hash::{Hash, Hasher};
+
 use crate::nanos::Nanos;
 use crate::wire::layout::Layout;
 
@@ -35,15 +37,23 @@ pub(crate) struct Wish {
 }
 
 /// Delay that goes on.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     terms: GrowthDelay,
     /// Blocks that had gone through the ring at the first of the last tries in turn that found no block free.
     blocks: u64,
     /// Count of those tries.
     tries: u32,
-    /// Blocks at the last tries, and the nanoseconds of the first tick that found so many.
-    waiting: Option<(u64, u64)>,
+    /// Blocks at the last tries, and the time of the first tick that found so many.
+    waiting: Option<(u64, Nanos)>,
+}
+
+/// Without times.
+impl Hash for Delay {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { terms, blocks, tries, waiting: _ } = self;
+        (terms, blocks, tries).hash(state);
+    }
 }
 
 impl Delay {
@@ -80,12 +90,12 @@ impl Delay {
     pub(super) fn note_time(&mut self, now: Nanos) {
         match self.waiting {
             _ if self.tries == 0 => self.waiting = None,
-            Some((blocks, since_ns)) if blocks == self.blocks => {
-                if now.0.saturating_sub(since_ns) >= WAIT_NS {
+            Some((blocks, since)) if blocks == self.blocks => {
+                if now.0.saturating_sub(since.0) >= WAIT_NS {
                     self.hurry();
                 }
             }
-            _ => self.waiting = Some((self.blocks, now.0)),
+            _ => self.waiting = Some((self.blocks, now)),
         }
     }
 
