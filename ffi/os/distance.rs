@@ -6,10 +6,11 @@ use super::pin::{PinError, pin_current_thread};
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{error, fmt};
-use std::thread;
+use std::{io, thread};
 
-/// Round trips of a batch: 50 µs between cores of a cache cluster. The fastest of several batches counts.
+/// Round trips of a batch: less than 28 µs between cores of one cache cluster.
 const TRIPS: u64 = 250;
+/// Batches of a probe. The fastest one counts.
 const BATCHES: u64 = 8;
 /// Limits of the distances, by the time of 8 bytes (docs/performance.md, "The bare ring at each distance").
 const APART_NS: f64 = 55.0;
@@ -35,7 +36,7 @@ pub enum Distance {
 pub enum ProbeError {
     /// A thread cannot be pinned to one of the cores.
     Pin(PinError),
-    /// The second thread cannot be started.
+    /// One of the two threads cannot be started.
     Thread(OsError),
     /// The other core did not answer within a second: it may be busy with other programs.
     Timeout,
@@ -72,7 +73,7 @@ impl Distance {
 struct Line(AtomicU64);
 
 /// Returns the nanoseconds of 8 bytes from one core to the other, the least of several batches, measured by two threads pinned to them. The calling
-/// thread stays where it is. Takes a millisecond.
+/// thread stays where it is. Takes about a millisecond, or about a second if it fails.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -84,13 +85,15 @@ pub fn one_way_ns(cores: [usize; 2]) -> Result<f64, ProbeError> {
             pinned(cores[1])?;
             answer(&out.0, &back.0, &mut 0, await_word)
         });
-        let second = second.map_err(|error| {
+        let thread_error = |error: io::Error| {
             ProbeError::Thread(OsError::new(error.raw_os_error().unwrap_or(0), "cannot start a thread"))
-        })?;
-        let first = scope.spawn(|| {
+        };
+        let second = second.map_err(thread_error)?;
+        let first = thread::Builder::new().spawn_scoped(scope, || {
             pinned(cores[0])?;
             measure(&out.0, &back.0, &mut 0, await_word)
         });
+        let first = first.map_err(thread_error)?;
         let first = first.join().unwrap_or(Err(ProbeError::Timeout));
         let second = second.join().unwrap_or(Err(ProbeError::Timeout));
         // A thread that could not be pinned makes the other one wait in vain.
@@ -101,8 +104,9 @@ pub fn one_way_ns(cores: [usize; 2]) -> Result<f64, ProbeError> {
     })
 }
 
-/// Measures in one thread or process the nanoseconds of 8 bytes to another one, which calls [`answer`] meanwhile, over two words in pairs of lines of
-/// their own. `number` is larger than at the probe before, and `await_word` waits until a word has a value.
+/// Returns the nanoseconds one way of 8 bytes to another thread or process, the least of several batches. The other one calls [`answer`] meanwhile.
+/// Each word has a pair of cache lines of its own. `number` is the last value of the probe before, 0 at first, and equal at both ends; each probe
+/// adds to it. `await_word` waits until a word has a value.
 ///
 /// # Errors
 /// Those of `await_word`.

@@ -3,7 +3,7 @@
 //! Linux lists in /sys the cores near a PCI device. For a software device on a network interface (rxe), the list of that
 //! interface's own device counts. Without a list, any allowed core may be chosen.
 //!
-//! It also lists the cores that share each cache of a core, and the threads of one physical core. Both ends read the same lists, so each knows
+//! Linux also lists the cores that share each cache of a core, and the threads of one physical core. Both ends read the same lists, so each knows
 //! which core the other one takes, as long as both may run on the same cores.
 
 use core::fmt;
@@ -30,7 +30,8 @@ pub struct Choice {
 }
 
 /// Chooses an allowed core: one near the RDMA device if one is used and its cores are known. The cores of the two ends belong to one cache
-/// cluster and are different physical cores, if the allowed cores permit that. Core 0, which serves most interrupts, is the last of a cluster.
+/// cluster and are different physical cores, if the allowed cores permit that. High numbers are taken
+/// first, so that core 0, which serves most interrupts, is the last choice in its cluster.
 #[must_use]
 pub fn choose_core(device: Option<&str>, end: End) -> Choice {
     choose(Path::new("/sys"), &allowed_cores(), device, end)

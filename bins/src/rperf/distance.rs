@@ -22,7 +22,7 @@ pub struct Pair {
 /// Probes every two allowed cores, or the core of the options and each other one, and prints them.
 ///
 /// # Errors
-/// There are no two cores, a core does not answer or may not be used, or the output cannot be written.
+/// There are no two cores, a core may not be used or does not answer, a thread cannot be started or pinned, or the output cannot be written.
 pub fn print(session: &Session<'_>, options: &ClientOptions) -> Result<(), Failure> {
     let mut output = Output::open(options, &session.signals)?;
     let pairs = pairs(&allowed_cores(), options.common.core);

@@ -5,15 +5,14 @@ use core::hash::{Hash, Hasher};
 use crate::nanos::Nanos;
 use crate::wire::layout::Layout;
 
-/// Time after which a transfer that waits for blocks ends the delay, where the tries come seldom: as long as the tries of a loop take that does
-/// nothing else.
+/// Wait after which a transfer ends the delay if its program tries seldom: about what [`GrowthDelay::tries`] tries take in a busy loop.
 const WAIT_NS: u64 = 10_000;
 
 /// Delay of a sender's first GROW, while it makes do with a landing buffer that was not granted, such as the base: where blocks soon come
 /// back, a few rings go through it sooner than a larger one is provisioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GrowthDelay {
-    /// Rings of blocks that go through it first, unless a message is that long.
+    /// Rings of blocks that go through it first, unless a message is that long. 0: no delay, and `tries` does not count.
     pub rings: u32,
     /// Tries in turn that find no block free, after which the sender asks as well: the peer does not receive, and a larger ring holds the rest of
     /// the message.
@@ -25,7 +24,7 @@ impl GrowthDelay {
     pub const NONE: Self = Self { rings: 0, tries: 0 };
 }
 
-/// Rest of a transfer that is longer than the ring.
+/// What a transfer has left, and what has gone through the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     /// Length of the message. `None`: a stream.
@@ -40,15 +39,15 @@ pub(crate) struct Wish {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     terms: GrowthDelay,
-    /// Blocks that had gone through the ring at the first of the last tries in turn that found no block free.
+    /// Blocks that had gone through the ring when the current run of tries without a free block began.
     blocks: u64,
     /// Count of those tries.
     tries: u32,
-    /// Blocks at the last tries, and the time of the first tick that found so many.
+    /// The value of `blocks` that the first tick of the current wait saw, and the time of that tick.
     waiting: Option<(u64, Nanos)>,
 }
 
-/// Without times.
+/// The time of a wait does not distinguish states.
 impl Hash for Delay {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { terms, blocks, tries, waiting: _ } = self;
@@ -77,7 +76,7 @@ impl Delay {
         self.tries == tries
     }
 
-    /// Notes that no try follows for a while. Returns true if a transfer waits for blocks and the delay was not over: the next try ends it.
+    /// Ends the delay at the next try, unless a block goes through before it. Returns true if tries had found no block and the delay was not over.
     pub(super) const fn hurry(&mut self) -> bool {
         let is_waiting = self.tries > 0 && self.tries < self.terms.tries;
         if is_waiting {
@@ -86,7 +85,8 @@ impl Delay {
         is_waiting
     }
 
-    /// Notes the time, at a tick. A transfer that has waited for blocks for a while ends the delay at its next try.
+    /// Notes the time, at a tick. If ticks at least 10 µs apart find the same wait, the next try ends the delay, unless a block goes through before
+    /// it.
     pub(super) fn note_time(&mut self, now: Nanos) {
         match self.waiting {
             _ if self.tries == 0 => self.waiting = None,

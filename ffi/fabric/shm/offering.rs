@@ -107,8 +107,11 @@ impl Shm {
         let Some(entry) = trusted.named(id) else { return false };
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose_writable(self, Buffer(new_id));
-        if exposed.is_none() {
-            self.make_place(endpoint, false);
+        if exposed.is_none()
+            && self.make_place(endpoint, false)
+            && let Some(exposing) = exposing(endpoint)
+        {
+            exposing.own.count_wish();
         }
         if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.trusted.named(new_id)) {
             entry.exposed = exposed;

@@ -10,12 +10,12 @@ use super::refusals::Refusals;
 use crate::budget::Charge;
 use crate::fabric::RegisteredMemory;
 
-/// Wishes after which a buffer may lose its place to another that is only sent from. With fewer, nine buffers in turn would map one and
-/// unmap another for each message.
-const USES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
+/// Wishes ([`OwnBuffers::wishes`]) since its last use after which a buffer may lose its place, unless `register` asks for it. With fewer, nine
+/// buffers in turn would map one and unmap another for each message.
+const WISHES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
 /// The same for a buffer whose last try has sent nothing. It is longer, since a try can send a long message only out of a buffer that kept its
 /// place until its turn came again.
-const AWAITED_KEPT: u64 = 8 * EXPOSED_MAX as u64;
+const AWAITED_WISHES_KEPT: u64 = 8 * EXPOSED_MAX as u64;
 
 /// The buffers of this end.
 #[derive(Default)]
@@ -39,8 +39,9 @@ pub(super) struct OwnBuffer {
     pub(super) exposed: Option<Exposed>,
     /// Bytes of the budget, once the peer has its descriptor.
     pub(super) charge: Option<Charge>,
-    /// Wishes before it was entered, and up to the last message out of it.
+    /// Count of wishes when it was entered.
     entered: u64,
+    /// Count of wishes at the last message out of it. `None`: no message yet.
     last_use: Option<u64>,
     /// The last try has sent nothing, since the peer has not mapped it.
     is_awaited: bool,
@@ -67,7 +68,7 @@ impl OwnBuffers {
         }
     }
 
-    /// Counts what wants a place and has none.
+    /// Counts a wish: a message, a try that has sent nothing, or an offer that finds no place.
     pub(super) const fn count_wish(&mut self) {
         self.wishes += 1;
     }
@@ -142,7 +143,7 @@ impl OwnBuffers {
         may_go: impl Fn(Option<Exposed>) -> bool,
     ) -> Option<(u64, Option<Exposed>)> {
         let is_old = |entry: &&OwnBuffer| {
-            let kept = if entry.is_awaited { AWAITED_KEPT } else { USES_KEPT };
+            let kept = if entry.is_awaited { AWAITED_WISHES_KEPT } else { WISHES_KEPT };
             is_urgent || self.wishes - entry.newest() >= kept
         };
         let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));

@@ -18,7 +18,8 @@ use super::own_buffers::Full;
 use crate::fabric::{Registered, RegisteredMemory};
 
 impl Shm {
-    /// Returns core's name of a part of a buffer, if the peer has mapped it. Otherwise begins to expose the buffer, for later messages.
+    /// Returns core's name of a part of a buffer, if the peer has mapped it and the message is long enough for one copy. If it is long enough and
+    /// the buffer is not exposed, or a refused one is due again, begins to expose it, for later messages.
     pub(super) fn source_of_message(
         &mut self,
         endpoint: &mut Endpoint<Self>,
@@ -177,16 +178,13 @@ impl Shm {
     }
 
     /// Withdraws a buffer that was not used lately, so that another one gets its place: trusted buffers take some of the eight. If it
-    /// `is_urgent`, also one that is in use, or else a trusted one. Does nothing while the place of another buffer becomes free.
-    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, is_urgent: bool) {
+    /// `is_urgent`, also one that is in use, or else a trusted one. Returns false, and does nothing, while the place of another buffer becomes free.
+    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, is_urgent: bool) -> bool {
         let is_leaving = |exposing: &mut Exposing| {
             exposing.own.exposed_count() + exposing.trusted.exposed_count() < EXPOSED_MAX
         };
         if exposing(endpoint).is_none_or(is_leaving) {
-            return;
-        }
-        if let Some(exposing) = exposing(endpoint) {
-            exposing.own.count_wish();
+            return false;
         }
         endpoint.poll_acknowledgements(self);
         let old = {
@@ -200,6 +198,7 @@ impl Shm {
         } else if is_urgent {
             self.withdraw_oldest_trusted(endpoint);
         }
+        true
     }
 
     fn withdraw(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Option<Exposed>) {
@@ -222,7 +221,7 @@ fn exposing(endpoint: &mut Endpoint<Shm>) -> Option<&mut Exposing> {
     endpoint.link_mut().exposing()
 }
 
-/// Returns the least recently used buffer that the peer may not read.
+/// Returns the least recently used buffer that is not shared; unless it `is_urgent`, only one that was not used lately.
 fn oldest(endpoint: &mut Endpoint<Shm>, is_urgent: bool) -> Option<(u64, Option<Exposed>)> {
     let endpoint = &*endpoint;
     let may_go = |exposed: Option<Exposed>| exposed.is_none_or(|exposed| !endpoint.is_shared(exposed));

@@ -13,7 +13,7 @@ use crate::config::{Config, Flag, Options};
 
 /// Configurations of a size, pattern and distance that are visited again, beside the reference.
 const FINALISTS: usize = 4;
-/// Further visits to each of them.
+/// Further visits to each of them, at whatever distance the cores have then.
 const FINAL_ROUNDS: usize = 9;
 /// Attempts at a visit during which the distance does not change.
 const ATTEMPTS: usize = 5;
@@ -31,7 +31,7 @@ impl Visits {
         Self { configs, us }
     }
 
-    /// Visits each configuration once.
+    /// Records one visit to each configuration, or none if the distance changed during all attempts.
     fn add_round(
         &mut self,
         client: &mut Client<'_>,
@@ -139,12 +139,12 @@ fn print_ranking(json: bool, distance: Distance, ranked: &[(Config, Spread, usiz
             let parts: Vec<String> =
                 config.parts().iter().map(|(name, value)| format!("{name} {value}")).collect();
             println!(
-                "{:<5} {:>9} B  {:<84} {} us, {visits} visits  {gb_per_s:>6.2} GB/s  over the reference {:.2}",
+                "{:<5} {:>9} B  {:<84} {} us, {visits} visits  {gb_per_s:>6.2} GB/s  {} x the reference's speed",
                 distance.name(),
                 config.bytes,
                 parts.join("  ").replace('"', ""),
                 us.to_text(),
-                over_reference.unwrap_or(f64::NAN)
+                over_reference.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
             );
         }
     }
