@@ -39,10 +39,8 @@ pub(super) struct OwnBuffer {
     pub(super) exposed: Option<Exposed>,
     /// Bytes of the budget, once the peer has its descriptor.
     pub(super) charge: Option<Charge>,
-    /// Count of wishes when it was entered.
-    entered: u64,
-    /// Count of wishes at the last message out of it. `None`: no message yet.
-    last_use: Option<u64>,
+    /// Count of wishes at the last message out of it, or when it was entered.
+    last_use: u64,
     /// The last try has sent nothing, since the peer has not mapped it.
     is_awaited: bool,
     refusals: Refusals,
@@ -56,7 +54,7 @@ impl OwnBuffers {
         self.count_wish();
         let wishes = self.wishes;
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
-            (entry.last_use, entry.is_awaited) = (Some(wishes), false);
+            (entry.last_use, entry.is_awaited) = (wishes, false);
         }
     }
 
@@ -99,8 +97,7 @@ impl OwnBuffers {
             memory: Arc::downgrade(memory),
             exposed: None,
             charge: None,
-            entered: self.wishes,
-            last_use: None,
+            last_use: self.wishes,
             is_awaited: false,
             refusals: Refusals::default(),
         };
@@ -144,10 +141,10 @@ impl OwnBuffers {
     ) -> Option<(u64, Option<Exposed>)> {
         let is_old = |entry: &&OwnBuffer| {
             let kept = if entry.is_awaited { AWAITED_WISHES_KEPT } else { WISHES_KEPT };
-            is_urgent || self.wishes - entry.newest() >= kept
+            is_urgent || self.wishes - entry.last_use >= kept
         };
         let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));
-        old.min_by_key(|entry| entry.newest()).map(|entry| (entry.id, entry.exposed))
+        old.min_by_key(|entry| entry.last_use).map(|entry| (entry.id, entry.exposed))
     }
 
     /// Returns true if a refused buffer is due to be exposed again.
@@ -158,11 +155,6 @@ impl OwnBuffers {
 }
 
 impl OwnBuffer {
-    /// Wishes up to its last use, or before it was entered.
-    fn newest(&self) -> u64 {
-        self.last_use.unwrap_or(self.entered)
-    }
-
     fn is_of(&self, memory: &Arc<RegisteredMemory>) -> bool {
         core::ptr::eq(self.memory.as_ptr(), Arc::as_ptr(memory))
     }

@@ -9,7 +9,8 @@ use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Source};
 use superpipe::{Budget, ErrorKind, LandingMode, Options, Tuning};
 
-use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, descriptors, mapped, options, pair, pairs};
+use crate::descriptors::{open_memory, settled_descriptors};
+use crate::{DEADLINE, PAGE, alone, await_that, bytes, carry, mapped, options, pair, pairs};
 
 #[test]
 fn idle_connections_cost_a_page_a_side() {
@@ -25,28 +26,6 @@ fn idle_connections_cost_a_page_a_side() {
     assert!(mapped.resident_bytes <= COUNT as u64 * 2 * PAGE, "{}", mapped.resident_bytes);
 }
 
-/// Waits until the threads that close descriptors of segments have closed them all.
-fn await_closed_segments() {
-    let is_segment = |entry: std::io::Result<std::fs::DirEntry>| {
-        let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
-        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:superpipe"))
-    };
-    await_that("no segment is open", || !std::fs::read_dir("/proc/self/fd").unwrap().any(is_segment));
-}
-
-/// Waits until the count of descriptors stays, and returns it: threads that close, or provision, have some for a moment.
-fn settled_descriptors() -> usize {
-    let (mut count, mut seen) = (descriptors(), 0);
-    await_that("the count of descriptors stays", || {
-        thread::sleep(Duration::from_millis(2));
-        let now = descriptors();
-        seen = if now == count { seen + 1 } else { 0 };
-        count = now;
-        seen == 20
-    });
-    count
-}
-
 #[test]
 fn an_end_has_two_descriptors() {
     let _alone = alone();
@@ -54,13 +33,13 @@ fn an_end_has_two_descriptors() {
         // The process's own: the helper thread of jobs has none.
         let (mut a, mut b) = pairs(1, options(landing)).remove(0);
         carry(&mut a, &mut b, &bytes(1, 1_000_000));
-        await_closed_segments();
+        await_that("no segment is open", || open_memory() == 0);
         let before = settled_descriptors();
         let mut more = pairs(10, options(landing));
         for (a, b) in &mut more {
             carry(a, b, &bytes(2, 1_000_000));
         }
-        await_closed_segments();
+        await_that("no segment is open", || open_memory() == 0);
         assert_eq!(settled_descriptors() - before, 10 * 2 * 2, "{}: a socket and a pidfd", landing.name());
         drop(more);
         assert_eq!(settled_descriptors(), before);

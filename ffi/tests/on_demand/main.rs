@@ -2,6 +2,8 @@
 //! descriptors and the mappings that it counts are the process's.
 
 mod cost;
+#[path = "../support/descriptors.rs"]
+mod descriptors;
 mod ends;
 mod fair;
 mod transfers;
@@ -109,9 +111,4 @@ fn mapped() -> Mapped {
         }
     }
     Mapped { count, resident_bytes: resident }
-}
-
-/// Descriptors of this process.
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

@@ -244,7 +244,6 @@ fn messages_that_are_sent_at_once_grow_nothing() {
     assert_eq!((a.try_send(1, &[&[1; 1000]]).unwrap(), a.counters().growths_asked), (TrySend::Full, 0));
 }
 
-/// Such messages cannot go through the page while the peer takes nothing: each end holds that of the other in its first slab.
 /// A loop of its own tries, makes progress, and does something else for a millisecond. It grows after a few rounds: blocking calls take
 /// 256 tries for that.
 #[test]
@@ -279,6 +278,7 @@ fn loops_of_their_own_that_try_seldom_grow_soon() {
     }
 }
 
+/// Such messages cannot go through the page while the peer takes nothing: each end holds that of the other in its first slab.
 #[test]
 fn both_ends_may_send_a_long_message_before_they_receive() {
     let _alone = alone();

@@ -12,21 +12,11 @@ use superpipe::{
     Arrival, Budget, Connection, ErrorKind, LandingMode, Length, Options, Protocol, Reason, RecvHalf,
     RegisteredBuf, SendHalf, TrustedBuf,
 };
+use superpipe_testkit::Rng;
 
 use crate::{DEADLINE, alone, await_that, bytes, mapped, open_memory, options, pair_of, trusting};
 
 const ALL: usize = 1 << 20;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 20).unwrap() % limit
-    }
-}
 
 fn tag(index: usize, part: &Range<usize>) -> u64 {
     (index as u64) << 42 | (part.start as u64) << 21 | part.len() as u64
@@ -45,7 +35,7 @@ fn send_all(
     (count, seed): (usize, u64),
     is_over: &AtomicBool,
 ) -> [BTreeSet<usize>; 2] {
-    let mut r = Random(seed * 2 + 1);
+    let mut r = Rng::new(seed);
     let make = || {
         let mut buffer = RegisteredBuf::new(ALL).unwrap();
         buffer.copy_from_slice(all);
@@ -122,7 +112,7 @@ fn send_all(
 /// Receives by every call. Returns the indices that came completely, and those that were rejected or cancelled. If it `is_patient`, no
 /// deadline passes in the middle of a message.
 fn receive_all(half: &mut RecvHalf, all: &[u8], seed: u64, is_patient: bool) -> [BTreeSet<usize>; 2] {
-    let mut r = Random(seed * 2 + 1);
+    let mut r = Rng::new(seed);
     let mut sinks: Vec<_> = (0..3).map(|_| TrustedBuf::new(ALL).unwrap()).collect();
     let mut place = vec![0; ALL];
     let [mut came, mut other] = [BTreeSet::new(), BTreeSet::new()];
@@ -229,7 +219,7 @@ fn chaos(seed: u64, landing: LandingMode, count: usize) {
         let came_b = scope.spawn(|| receive_all(&mut b_recv, &all, seed + 200, is_patient));
         let came_a = scope.spawn(|| receive_all(&mut a_recv, &all, seed + 300, is_patient));
         scope.spawn(|| {
-            let mut r = Random(seed * 2 + 1);
+            let mut r = Rng::new(seed);
             while !is_over.load(Ordering::Relaxed) {
                 Budget::set_shared_max(
                     (3 + r.below(if seed.is_multiple_of(2) { 14 } else { 60 }) as u64) << 20,
@@ -317,11 +307,11 @@ fn ends_in_the_middle_leave_nothing() {
 
 /// Sends and receives for some time, then drops halves and buffers in some order.
 fn end_in_the_middle(end: Connection, all: &[u8], seed: u64) {
-    let mut r = Random(seed * 2 + 1);
+    let mut r = Rng::new(seed);
     let until = Instant::now() + Duration::from_micros(500 + r.below(8000) as u64);
     let (mut sending, mut receiving) = end.split();
     thread::scope(|scope| {
-        let mut mine = Random(seed * 2 + 7);
+        let mut mine = Rng::new(seed + 1_000_000);
         scope.spawn(move || {
             let mut source = RegisteredBuf::new(ALL).unwrap();
             source.copy_from_slice(all);

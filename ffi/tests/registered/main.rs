@@ -4,6 +4,8 @@
 mod asked_back;
 mod chaos;
 mod cost;
+#[path = "../support/descriptors.rs"]
+mod descriptors;
 mod late_answers;
 mod messages;
 mod odd_orders;
@@ -24,6 +26,8 @@ use superpipe::{
     Address, Budget, Connection, LandingMode, Listener, Options, PeerTrust, Protocol, Registered,
     RegisteredBuf, TrustedBuf, Tuning,
 };
+
+use descriptors::{descriptors, open_memory, settled_descriptors};
 
 /// Ten times what anything here takes: a hang, no measure.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -179,31 +183,4 @@ fn offer(connection: &mut Connection, other: &mut Connection, buffer: &mut Trust
         is_offered
     });
     settle(connection, other);
-}
-
-/// Descriptors of this process.
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Waits until the count of descriptors stays, and returns it: threads close what earlier connections had.
-fn settled_descriptors() -> usize {
-    let (mut count, mut seen) = (descriptors(), 0);
-    await_that("the count of descriptors stays", || {
-        thread::sleep(Duration::from_millis(2));
-        let now = descriptors();
-        seen = if now == count { seen + 1 } else { 0 };
-        count = now;
-        seen == 20
-    });
-    count
-}
-
-/// Descriptors of this process for memory of superpipe.
-fn open_memory() -> usize {
-    let is_memory = |entry: std::io::Result<std::fs::DirEntry>| {
-        let link = entry.and_then(|entry| std::fs::read_link(entry.path()));
-        link.is_ok_and(|link| link.to_string_lossy().contains("memfd:superpipe"))
-    };
-    std::fs::read_dir("/proc/self/fd").unwrap().map(is_memory).filter(|&is| is).count()
 }

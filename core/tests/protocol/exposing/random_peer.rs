@@ -7,18 +7,15 @@ use superpipe_core::{
     Readable, Reason, SendMemory,
 };
 use superpipe_testkit::wire::{self, kind};
-use superpipe_testkit::{Direct, Memory, PairFabric, Setup, TestFabric};
+use superpipe_testkit::{Direct, Memory, PairFabric, Rng, Setup, TestFabric};
 
 use super::{LAYOUT, ONE_COPY_BYTES, payload};
 
-struct Random(u64);
+struct Random(Rng);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
+        self.0.next() % limit
     }
 
     fn of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
@@ -79,7 +76,7 @@ impl Game {
         let end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         let victim = Driver::new(end, 1, WaitStrategy::Yield, 2_000_000_000, Nanos(0));
         Self {
-            r: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            r: Random(Rng::new(seed)),
             fabric,
             victim,
             controls: 0,
