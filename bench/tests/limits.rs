@@ -69,14 +69,17 @@ fn lines_print_one_object_per_configuration_and_round() {
 
 #[test]
 fn blocks_check_every_layout_and_odd_sizes() {
-    let sizes = ["--sizes", "0,1,256,4097,100000", "--block", "256,4K,12K", "--ring", "12K,64K"];
-    let Some(output) = run(BLOCKS, &[&sizes[..], &["--rounds", "1", "--offset", "24"]].concat()) else {
-        return;
-    };
-    let results = results(&output);
-    assert_eq!(results.len(), 5 * 2 * (3 * 2) * 4 * (4 * 3));
-    assert!(results.iter().all(|result| result["kind"] == "blocks"));
-    results.iter().filter(|result| result["bytes"] != 0).for_each(assert_figures);
+    let sizes = ["--sizes", "0,1,256,4097,100000", "--offset", "24", "--rounds", "1"];
+    let layouts =
+        ["--block", "256,4K,12K", "--ring", "12K,64K", "--copy-in", "plain", "--copy-out", "plain,nt"];
+    let kernels = ["--block", "4K", "--ring", "64K", "--flag", "end,apart"];
+    for (options, count) in [(&layouts[..], (3 * 2) * 4 * 2), (&kernels, 2 * (6 * 3))] {
+        let Some(output) = run(BLOCKS, &[&sizes[..], options].concat()) else { return };
+        let results = results(&output);
+        assert_eq!(results.len(), 5 * 2 * count);
+        assert!(results.iter().all(|result| result["kind"] == "blocks"));
+        results.iter().filter(|result| result["bytes"] != 0).for_each(assert_figures);
+    }
 }
 
 #[test]

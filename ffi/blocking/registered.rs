@@ -47,14 +47,7 @@ impl<A: DriverAccess> Blocking<A> {
         let HostDriver { driver, fabric, .. } = &mut *host;
         let Some(memory) = fabric.source_memory(driver.endpoint_mut(), buffer.memory(), part) else {
             drop(host);
-            let sent = self.send(tag, &[bytes], deadline);
-            if sent.is_ok() {
-                self.count_sent(buffer, bytes.len(), false);
-            } else if deadline.is_poll() {
-                let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-                fabric.count_unsent(driver.endpoint_mut(), buffer.memory(), bytes.len());
-            }
-            return sent;
+            return self.send_unmapped(tag, buffer, bytes, deadline);
         };
         let mut send = SendOperation::new(tag, bytes.len()).with_memory(memory);
         // The first part goes before the other half of the connection can have the buffer withdrawn.
@@ -67,6 +60,27 @@ impl<A: DriverAccess> Blocking<A> {
             self.send_slowly(&mut send, &[bytes], deadline)?;
             self.count_sent(buffer, bytes.len(), send.is_exposed());
         }
+        Ok(())
+    }
+
+    /// Sends a message out of a buffer that the peer has not mapped, and counts it, or that it is too long for this try.
+    fn send_unmapped(
+        &mut self,
+        tag: u64,
+        buffer: &RegisteredBuf,
+        bytes: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        if let Some(mut send) = self.begin_send(tag, &[bytes]) {
+            let is_too_long = deadline.is_poll() && send.needs_transfer();
+            let sent = self.send_slowly(&mut send, &[bytes], deadline);
+            if is_too_long && sent.is_err() {
+                let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+                fabric.count_unsent(driver.endpoint_mut(), buffer.memory(), bytes.len());
+            }
+            sent?;
+        }
+        self.count_sent(buffer, bytes.len(), false);
         Ok(())
     }
 

@@ -22,6 +22,15 @@ impl<A: DriverAccess> Blocking<A> {
         slices: &[&[u8]],
         deadline: impl Into<Deadline>,
     ) -> Result<(), Error> {
+        match self.begin_send(tag, slices) {
+            Some(mut send) => self.send_slowly(&mut send, slices, deadline.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a message at once, and returns `None`, or else the operation that is to send it.
+    #[inline]
+    pub(super) fn begin_send(&mut self, tag: u64, slices: &[&[u8]]) -> Option<SendOperation> {
         let begun = match self.access().try_hold() {
             Some(mut held) => {
                 let HostDriver { driver, fabric, .. } = &mut *held;
@@ -29,13 +38,10 @@ impl<A: DriverAccess> Blocking<A> {
             }
             None => Some(SendOperation::new(tag, bytes_of(slices))),
         };
-        if let Some(mut send) = begun {
-            return self.send_slowly(&mut send, slices, deadline.into());
-        }
-        if A::IS_SHARED {
+        if A::IS_SHARED && begun.is_none() {
             self.yield_after_moving(bytes_of(slices));
         }
-        Ok(())
+        begun
     }
 
     /// Waits for room and sends the message part by part, unless the deadline is zero.

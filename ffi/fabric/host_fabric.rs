@@ -147,7 +147,8 @@ pub unsafe trait HostFabric:
     ) {
         let _ = (endpoint, memory, bytes, is_exposed);
     }
-    /// Counts a try of a message of `bytes` bytes out of a registered buffer that has sent nothing, since the peer has not mapped the buffer.
+    /// Counts a try of a message of `bytes` bytes out of a registered buffer that has sent nothing, since the peer has not mapped the buffer and
+    /// the message is too long to go at once in another way.
     fn count_unsent(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
         let _ = (endpoint, memory, bytes);
     }

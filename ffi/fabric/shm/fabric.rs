@@ -403,7 +403,7 @@ unsafe impl HostFabric for Shm {
     }
 
     fn count_unsent(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
-        Self::count_try(endpoint, memory, bytes);
+        self.count_try(endpoint, memory, bytes);
     }
 
     fn register(

@@ -15,6 +15,7 @@ use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState};
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
+use super::own_buffers::MayGo;
 use crate::fabric::TrustedMemory;
 
 impl Shm {
@@ -108,7 +109,7 @@ impl Shm {
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose_writable(self, Buffer(new_id));
         if exposed.is_none()
-            && self.make_place(endpoint, false)
+            && self.make_place(endpoint, MayGo::Old)
             && let Some(exposing) = exposing(endpoint)
         {
             exposing.own.count_wish();

@@ -15,7 +15,20 @@ use crate::fabric::RegisteredMemory;
 const WISHES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
 /// The same for a buffer whose last try has sent nothing. It is longer, since a try can send a long message only out of a buffer that kept its
 /// place until its turn came again.
-const AWAITED_WISHES_KEPT: u64 = 8 * EXPOSED_MAX as u64;
+const AWAITED_WISHES_KEPT: u64 = 1024;
+/// Tries out of buffers without a place after which the next one takes that of a buffer in use.
+const TRIES_WITHOUT_PLACE: u32 = 64;
+
+/// Which buffers may lose their place to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MayGo {
+    /// Those that were neither used nor entered lately.
+    Old,
+    /// Those, and any that no try waits for.
+    OldOrUnawaited,
+    /// Any.
+    All,
+}
 
 /// The buffers of this end.
 #[derive(Default)]
@@ -27,6 +40,8 @@ pub(super) struct OwnBuffers {
     wishes: u64,
     /// Messages among them that the peer copies straight out of a buffer.
     hits: u64,
+    /// Tries that have found their buffer without a place, since the last one that took a place for that.
+    tries_without_place: u32,
     last_id: u64,
 }
 
@@ -58,12 +73,19 @@ impl OwnBuffers {
         }
     }
 
-    /// Counts a try that has sent nothing, for want of a place or since the peer has not mapped this memory yet.
-    pub(super) fn count_try(&mut self, memory: &Arc<RegisteredMemory>) {
+    /// Counts a try that has sent nothing, for want of a place or since the peer has not mapped this memory yet. Returns true if so many had no
+    /// place that this one is to take that of a buffer in use.
+    pub(super) fn count_try(&mut self, memory: &Arc<RegisteredMemory>) -> bool {
         self.count_wish();
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
+        let found = self.entries.iter_mut().find(|entry| entry.is_of(memory));
+        if let Some(entry) = found
+            && entry.exposed.is_some()
+        {
             entry.is_awaited = true;
+            return false;
         }
+        self.tries_without_place = (self.tries_without_place + 1) % TRIES_WITHOUT_PLACE;
+        self.tries_without_place == 0
     }
 
     /// Counts a wish: a message, a try that has sent nothing, or an offer that finds no place.
@@ -132,25 +154,29 @@ impl OwnBuffers {
         charged.filter_map(|entry| Some((entry.id, entry.exposed?))).collect()
     }
 
-    /// Returns the buffer that was used, or entered, least recently, of those for which `may_go` is true. Unless it `is_urgent`, none that was so
-    /// lately.
+    /// Returns the buffer that was used, or entered, least recently, of those that `may_go` and for which `is_free` is true.
     pub(super) fn oldest(
         &self,
-        is_urgent: bool,
-        may_go: impl Fn(Option<Exposed>) -> bool,
+        may_go: MayGo,
+        is_free: impl Fn(Option<Exposed>) -> bool,
     ) -> Option<(u64, Option<Exposed>)> {
         let is_old = |entry: &&OwnBuffer| {
-            let kept = if entry.is_awaited { AWAITED_WISHES_KEPT } else { WISHES_KEPT };
-            is_urgent || self.wishes - entry.last_use >= kept
+            let kept = match may_go {
+                MayGo::All => 0,
+                _ if entry.is_awaited => AWAITED_WISHES_KEPT,
+                MayGo::OldOrUnawaited => 0,
+                MayGo::Old => WISHES_KEPT,
+            };
+            self.wishes - entry.last_use >= kept
         };
-        let old = self.entries.iter().filter(is_old).filter(|entry| may_go(entry.exposed));
+        let old = self.entries.iter().filter(is_old).filter(|entry| is_free(entry.exposed));
         old.min_by_key(|entry| entry.last_use).map(|entry| (entry.id, entry.exposed))
     }
 
     /// Returns true if a refused buffer is due to be exposed again.
     pub(super) fn is_retry_due(&mut self, id: u64) -> bool {
-        let uses = self.uses;
-        self.named(id).is_some_and(|entry| entry.refusals.is_retry_due(uses))
+        let wishes = self.wishes;
+        self.named(id).is_some_and(|entry| entry.refusals.is_retry_due(wishes))
     }
 }
 

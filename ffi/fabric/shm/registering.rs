@@ -14,7 +14,7 @@ use superpipe_core::{Buffer, EXPOSED_MAX, Endpoint, Exposed, ExposedState, Proto
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
-use super::own_buffers::Full;
+use super::own_buffers::{Full, MayGo};
 use crate::fabric::{Registered, RegisteredMemory};
 
 impl Shm {
@@ -34,15 +34,15 @@ impl Shm {
         self.tend_buffers(endpoint);
         let known = exposing(endpoint)?.own.of(memory).map(|entry| (entry.id, entry.exposed));
         match known {
-            None => self.expose_new(endpoint, memory, false),
-            Some((id, None)) => self.expose_as(endpoint, id, false),
+            None => self.expose_new(endpoint, memory, MayGo::Old),
+            Some((id, None)) => self.expose_as(endpoint, id, MayGo::Old),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
                 ExposedState::Ready => return Some(SendMemory::Exposed(exposed, offset)),
                 // Gone with the connection: the handle still says whether the buffer is shared.
                 ExposedState::Pending | ExposedState::Gone => {}
                 ExposedState::Refused => {
                     if exposing(endpoint)?.own.is_retry_due(id) {
-                        self.expose_again(endpoint, id, exposed, false);
+                        self.expose_again(endpoint, id, exposed, MayGo::Old);
                     }
                 }
             },
@@ -64,14 +64,23 @@ impl Shm {
         }
     }
 
-    /// Counts a try that has sent nothing. If its message is too long to be sent at once through the ring, the buffer's place is all that the
-    /// next try waits for.
-    pub(super) fn count_try(endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, bytes: usize) {
-        if bytes > endpoint.config().c0_bytes as usize
-            && is_for_one_copy(endpoint, bytes)
-            && let Some(exposing) = exposing(endpoint)
-        {
-            exposing.own.count_try(memory);
+    /// Counts a try that has sent nothing since its message is too long to go at once through the ring: the buffer's place is all that the next
+    /// try waits for. One that has long had none takes that of a buffer in use.
+    pub(super) fn count_try(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        bytes: usize,
+    ) {
+        if !is_for_one_copy(endpoint, bytes) {
+            return;
+        }
+        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
+        if own.count_try(memory) {
+            match own.of(memory).map(|entry| entry.id) {
+                None => self.expose_new(endpoint, memory, MayGo::OldOrUnawaited),
+                Some(id) => self.expose_as(endpoint, id, MayGo::OldOrUnawaited),
+            }
         }
     }
 
@@ -91,14 +100,14 @@ impl Shm {
         match known {
             None => {
                 self.tend_buffers(endpoint);
-                self.expose_new(endpoint, memory, true);
+                self.expose_new(endpoint, memory, MayGo::All);
             }
-            Some((id, None)) => self.expose_as(endpoint, id, true),
+            Some((id, None)) => self.expose_as(endpoint, id, MayGo::All),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
                 ExposedState::Ready => return Some(Registered::Ready),
                 // Gone with the connection: the handle still says whether the buffer is shared.
                 ExposedState::Pending | ExposedState::Gone => {}
-                ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed, true),
+                ExposedState::Refused if is_new => self.expose_again(endpoint, id, exposed, MayGo::All),
                 ExposedState::Refused => return Some(Registered::Refused),
             },
         }
@@ -132,54 +141,53 @@ impl Shm {
             }
         }
         while exposing(endpoint).is_some_and(|exposing| exposing.share.cached_excess_bytes() > 0)
-            && let Some((id, exposed)) = oldest(endpoint, true)
+            && let Some((id, exposed)) = oldest(endpoint, MayGo::All)
         {
             self.withdraw(endpoint, id, exposed);
         }
     }
 
-    /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared, and, unless it
-    /// `is_urgent`, was neither used nor entered lately.
-    fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, is_urgent: bool) {
+    /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared and `may_go`.
+    fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, may_go: MayGo) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         match own.enter(memory) {
-            Ok(id) => self.expose_as(endpoint, id, is_urgent),
+            Ok(id) => self.expose_as(endpoint, id, may_go),
             Err(Full) => {
                 // Nothing else needs to have polled for them, and they say what the peer has read.
                 endpoint.poll_acknowledgements(self);
-                if let Some((id, exposed)) = oldest(endpoint, is_urgent) {
+                if let Some((id, exposed)) = oldest(endpoint, may_go) {
                     self.withdraw(endpoint, id, exposed);
                     if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
-                        self.expose_as(endpoint, id, is_urgent);
+                        self.expose_as(endpoint, id, may_go);
                     }
                 }
             }
         }
     }
 
-    fn expose_again(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Exposed, is_urgent: bool) {
+    fn expose_again(&mut self, endpoint: &mut Endpoint<Self>, id: u64, exposed: Exposed, may_go: MayGo) {
         endpoint.withdraw_exposed(self, exposed);
-        self.expose_as(endpoint, id, is_urgent);
+        self.expose_as(endpoint, id, may_go);
     }
 
     /// Exposes a buffer of the table. If core has no place, the next message, or the next round of `register`, tries again.
-    fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64, is_urgent: bool) {
+    fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64, may_go: MayGo) {
         let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         let new_id = own.next_id();
         let Some(entry) = own.named(id) else { return };
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
         let exposed = endpoint.expose(self, Buffer(new_id));
         if exposed.is_none() {
-            self.make_place(endpoint, is_urgent);
+            self.make_place(endpoint, may_go);
         }
         if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
             entry.exposed = exposed;
         }
     }
 
-    /// Withdraws a buffer that was not used lately, so that another one gets its place: trusted buffers take some of the eight. If it
-    /// `is_urgent`, also one that is in use, or else a trusted one. Returns false, and does nothing, while the place of another buffer becomes free.
-    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, is_urgent: bool) -> bool {
+    /// Withdraws a buffer that `may_go`, so that another one gets its place: trusted buffers take some of the eight. If all may go, it withdraws
+    /// a trusted one where there is no other. Returns false, and does nothing, while the place of another buffer becomes free.
+    pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, may_go: MayGo) -> bool {
         let is_leaving = |exposing: &mut Exposing| {
             exposing.own.exposed_count() + exposing.trusted.exposed_count() < EXPOSED_MAX
         };
@@ -189,13 +197,13 @@ impl Shm {
         endpoint.poll_acknowledgements(self);
         let old = {
             let endpoint = &*endpoint;
-            let may_go =
+            let is_free =
                 |exposed: Option<Exposed>| exposed.is_some_and(|exposed| !endpoint.is_shared(exposed));
-            endpoint.link().exposing_ref().and_then(|exposing| exposing.own.oldest(is_urgent, may_go))
+            endpoint.link().exposing_ref().and_then(|exposing| exposing.own.oldest(may_go, is_free))
         };
         if let Some((id, exposed)) = old {
             self.withdraw(endpoint, id, exposed);
-        } else if is_urgent {
+        } else if may_go == MayGo::All {
             self.withdraw_oldest_trusted(endpoint);
         }
         true
@@ -221,9 +229,9 @@ fn exposing(endpoint: &mut Endpoint<Shm>) -> Option<&mut Exposing> {
     endpoint.link_mut().exposing()
 }
 
-/// Returns the least recently used buffer that is not shared; unless it `is_urgent`, only one that was not used lately.
-fn oldest(endpoint: &mut Endpoint<Shm>, is_urgent: bool) -> Option<(u64, Option<Exposed>)> {
+/// Returns the least recently used buffer that is not shared and `may_go`.
+fn oldest(endpoint: &mut Endpoint<Shm>, may_go: MayGo) -> Option<(u64, Option<Exposed>)> {
     let endpoint = &*endpoint;
-    let may_go = |exposed: Option<Exposed>| exposed.is_none_or(|exposed| !endpoint.is_shared(exposed));
-    endpoint.link().exposing_ref()?.own.oldest(is_urgent, may_go)
+    let is_free = |exposed: Option<Exposed>| exposed.is_none_or(|exposed| !endpoint.is_shared(exposed));
+    endpoint.link().exposing_ref()?.own.oldest(may_go, is_free)
 }

@@ -1,8 +1,12 @@
 //! The eight places of a connection: which buffers have them.
 
-use superpipe::{Connection, Registered, RegisteredBuf};
+use core::time::Duration;
 
-use crate::{DEADLINE, alone, await_that, buffer, mapped_buffers, pair, receive, register, settle};
+use superpipe::{Budget, Connection, LandingMode, Protocol, Registered, RegisteredBuf};
+
+use crate::{
+    DEADLINE, alone, await_that, buffer, mapped_buffers, options, pair, pair_with, receive, register, settle,
+};
 
 const LONG: usize = 100_000;
 
@@ -61,7 +65,7 @@ fn a_buffer_that_is_shared_keeps_its_place() {
         a.send_registered(7, source, 0..LONG, DEADLINE).unwrap();
     }
     assert!(all[..8].iter().all(|source| a.is_shared(source)));
-    let error = a.register(&all[8], core::time::Duration::from_millis(20)).unwrap_err();
+    let error = a.register(&all[8], Duration::from_millis(20)).unwrap_err();
     assert_eq!(error.kind(), superpipe::ErrorKind::Timeout, "{error}");
     for source in &all[..3] {
         receive(&mut b, source);
@@ -96,26 +100,83 @@ fn nine_buffers_in_turn_leave_eight_mapped() {
     assert!(!carry(&mut a, &mut b, &all[0]));
 }
 
+/// Tries once to send each of these buffers, and then each again that was not sent, in the same order or back and forth, until all are.
+fn try_until_all_are_sent(a: &mut Connection, b: &mut Connection, all: &[RegisteredBuf], zigzag: bool) {
+    let mut left: Vec<_> = all.iter().collect();
+    await_that("all are sent", || {
+        left.retain(|source| {
+            let is_sent = try_to_send(a, b, source);
+            settle(a, b);
+            !is_sent
+        });
+        if zigzag {
+            left.reverse();
+        }
+        left.is_empty()
+    });
+}
+
+/// Tries to send a message out of a buffer, which the other end then receives. Returns true if it was sent.
+fn try_to_send(a: &mut Connection, b: &mut Connection, source: &RegisteredBuf) -> bool {
+    let is_sent = a.send_registered(7, source, 0..source.len(), Duration::ZERO).is_ok();
+    if is_sent {
+        receive(b, source);
+    }
+    is_sent
+}
+
 /// A message of more than 64 KiB can be sent by a try only out of a buffer that has a place.
 #[test]
 fn tries_out_of_many_buffers_in_turn_all_send() {
     let _alone = alone();
-    for count in [9, 20] {
+    for (count, zigzag) in [(9, false), (20, false), (65, false), (64, true), (200, true)] {
         let (mut a, mut b) = pair();
-        let all = buffers(count);
-        let mut left: Vec<_> = all.iter().collect();
-        await_that("all are sent", || {
-            left.retain(|source| {
-                let is_sent = a.send_registered(7, source, 0..LONG, core::time::Duration::ZERO).is_ok();
-                if is_sent {
-                    receive(&mut b, source);
-                }
-                settle(&mut a, &mut b);
-                !is_sent
-            });
-            left.is_empty()
-        });
+        try_until_all_are_sent(&mut a, &mut b, &buffers(count), zigzag);
     }
+}
+
+/// In the page of an idle connection a try has less room still.
+#[test]
+fn tries_of_messages_longer_than_the_page_all_send() {
+    let _alone = alone();
+    let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, LandingMode::OnDemand));
+    let all: Vec<_> = (0..9).map(|seed| buffer(seed, 20_000)).collect();
+    try_until_all_are_sent(&mut a, &mut b, &all, false);
+}
+
+/// Eight that are sent out of all the time do not keep out one that is tried now and then.
+#[test]
+fn a_ninth_buffer_is_sent_by_tries_beside_eight_in_use() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(9);
+    for source in &all[..8] {
+        assert_eq!(register(&mut a, &mut b, source), Registered::Ready);
+    }
+    await_that("the ninth is sent", || {
+        for source in &all[..8] {
+            carry(&mut a, &mut b, source);
+        }
+        try_to_send(&mut a, &mut b, &all[8])
+    });
+}
+
+/// Tries alone bring a refused buffer back, once there is room for it.
+#[test]
+fn tries_expose_again_a_buffer_that_was_refused() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(1, 4 << 20);
+    Budget::set_shared_max(5 << 20);
+    for _ in 0..10 {
+        assert!(!try_to_send(&mut a, &mut b, &source), "both ends count 4 MiB");
+        settle(&mut a, &mut b);
+    }
+    Budget::set_shared_max(1 << 30);
+    await_that("it is sent", || {
+        settle(&mut a, &mut b);
+        try_to_send(&mut a, &mut b, &source)
+    });
 }
 
 /// One that is tried again and again, until it is sent, makes its place.
@@ -127,7 +188,7 @@ fn a_ninth_buffer_that_alone_is_left_is_sent_by_tries() {
     for source in all.iter().chain(&all) {
         await_that("it is sent", || {
             settle(&mut a, &mut b);
-            a.send_registered(7, source, 0..LONG, core::time::Duration::ZERO).is_ok()
+            a.send_registered(7, source, 0..LONG, Duration::ZERO).is_ok()
         });
         receive(&mut b, source);
     }

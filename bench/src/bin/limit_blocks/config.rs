@@ -40,7 +40,12 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_enum, default_value = "end,line,tail,apart")]
     pub(crate) flag: Vec<Flag>,
     /// Copy kernels of the sender, into the ring
-    #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt,prefetch")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_enum,
+        default_value = "plain,movsb,nt,prefetch,demote-to,demote-from"
+    )]
     pub(crate) copy_in: Vec<Kernel>,
     /// Copy kernels of the receiver, out of the ring
     #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt")]
