@@ -90,8 +90,9 @@ impl Delay {
     pub(super) fn note_time(&mut self, now: Nanos) {
         match self.waiting {
             _ if self.tries == 0 => self.waiting = None,
-            Some((blocks, since)) if blocks == self.blocks => {
-                if now.0.saturating_sub(since.0) >= WAIT_NS {
+            // A clock that has jumped back begins the wait anew.
+            Some((blocks, since)) if blocks == self.blocks && since.0 <= now.0 => {
+                if now.0 - since.0 >= WAIT_NS {
                     self.hurry();
                 }
             }
@@ -136,5 +137,55 @@ mod tests {
         ] {
             assert_eq!(is_worth(3, blocks, message), expected, "{blocks} {message:?}");
         }
+    }
+    const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
+
+    fn delay() -> Delay {
+        Delay::new(GrowthDelay { rings: 100, tries: 10 })
+    }
+
+    fn is_over(delay: &mut Delay, blocks: u64) -> bool {
+        delay.is_over(LAYOUT, Wish { message_bytes: None, has_more: true, blocks })
+    }
+
+    #[test]
+    fn a_run_of_tries_without_a_block_ends_the_delay() {
+        let mut delay = delay();
+        for try_ in 1..10 {
+            assert!(!is_over(&mut delay, 1), "{try_}");
+        }
+        assert!(!is_over(&mut delay, 2), "a block has gone through");
+        for try_ in 2..10 {
+            assert!(!is_over(&mut delay, 2), "{try_}");
+        }
+        assert!(is_over(&mut delay, 2));
+    }
+
+    #[test]
+    fn ticks_ten_microseconds_apart_in_one_wait_end_the_delay() {
+        let mut delay = delay();
+        let mut tick_and_try = |now, blocks| {
+            delay.note_time(Nanos(now));
+            is_over(&mut delay, blocks)
+        };
+        assert!(!tick_and_try(0, 1), "nothing waits yet");
+        assert!(!tick_and_try(5_000, 1), "the wait begins");
+        assert!(!tick_and_try(14_999, 1));
+        assert!(!tick_and_try(15_000, 2), "a block has gone through");
+        assert!(!tick_and_try(20_000, 2), "another wait begins");
+        assert!(!tick_and_try(29_999, 2));
+        assert!(tick_and_try(30_000, 2));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_begins_the_wait_anew() {
+        let mut delay = delay();
+        let mut tick_and_try = |now| {
+            delay.note_time(Nanos(now));
+            is_over(&mut delay, 1)
+        };
+        assert!(!tick_and_try(0) && !tick_and_try(u64::MAX) && !tick_and_try(7));
+        assert!(!tick_and_try(10_006));
+        assert!(tick_and_try(10_007));
     }
 }
