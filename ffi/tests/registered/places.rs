@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
-use superpipe::{Budget, Connection, LandingMode, Protocol, Registered, RegisteredBuf};
+use superpipe::{Budget, Connection, LandingMode, Protocol, Registered, RegisteredBuf, TrustedBuf};
 
 use crate::{
-    DEADLINE, alone, await_that, buffer, mapped_buffers, options, pair, pair_with, receive, register, settle,
+    DEADLINE, alone, await_that, buffer, mapped, mapped_buffers, offer, options, pair, pair_with, receive,
+    register, settle, trusting_pair,
 };
 
 const LONG: usize = 100_000;
@@ -129,7 +130,7 @@ fn try_to_send(a: &mut Connection, b: &mut Connection, source: &RegisteredBuf) -
 #[test]
 fn tries_out_of_many_buffers_in_turn_all_send() {
     let _alone = alone();
-    for (count, zigzag) in [(9, false), (20, false), (65, false), (64, true), (200, true)] {
+    for (count, zigzag) in [(9, false), (20, false), (65, false), (64, true), (600, false)] {
         let (mut a, mut b) = pair();
         try_until_all_are_sent(&mut a, &mut b, &buffers(count), zigzag);
     }
@@ -159,6 +160,56 @@ fn a_ninth_buffer_is_sent_by_tries_beside_eight_in_use() {
         }
         try_to_send(&mut a, &mut b, &all[8])
     });
+}
+
+/// Nor do four, where trusted buffers have the other four places.
+#[test]
+fn a_fifth_is_sent_by_tries_beside_four_and_four_trusted() {
+    let _alone = alone();
+    let (mut a, mut b) = trusting_pair();
+    let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(LONG).unwrap()).collect();
+    for sink in &mut sinks {
+        offer(&mut a, &mut b, sink);
+        b.send(7, &[b"x"], DEADLINE).unwrap();
+        receive(&mut a, b"x");
+    }
+    let all = buffers(5);
+    for source in &all[..4] {
+        assert_eq!(register(&mut a, &mut b, source), Registered::Ready);
+    }
+    await_that("the fifth is sent", || {
+        for source in &all[..4] {
+            carry(&mut a, &mut b, source);
+        }
+        try_to_send(&mut a, &mut b, &all[4])
+    });
+    assert_eq!(mapped("superpipe-trusted"), 4 + 4, "all trusted buffers stay mapped by both ends");
+}
+
+/// A try of a short message waits for the receiver, and not for a place.
+#[test]
+fn tries_that_wait_for_the_receiver_take_no_place() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let all = buffers(8);
+    for source in &all {
+        assert_eq!(register(&mut a, &mut b, source), Registered::Ready);
+    }
+    let mut sent = 0;
+    while a.send(7, &[&[1; 5_000]], Duration::ZERO).is_ok() {
+        sent += 1;
+    }
+    let short = buffer(9, 5_000);
+    for _ in 0..200 {
+        assert!(a.send_registered(7, &short, 0..5_000, Duration::ZERO).is_err(), "the ring is full");
+    }
+    for _ in 0..sent {
+        receive(&mut b, &[1; 5_000]);
+    }
+    settle(&mut a, &mut b);
+    for source in &all {
+        assert!(carry(&mut a, &mut b, source));
+    }
 }
 
 /// Tries alone bring a refused buffer back, once there is room for it.
