@@ -72,13 +72,11 @@ impl<A: DriverAccess> Blocking<A> {
         deadline: Deadline,
     ) -> Result<(), Error> {
         if let Some(mut send) = self.begin_send(tag, &[bytes]) {
-            let is_too_long = deadline.is_poll() && send.needs_transfer();
-            let sent = self.send_slowly(&mut send, &[bytes], deadline);
-            if is_too_long && sent.is_err() {
+            if deadline.is_poll() && send.needs_transfer() {
                 let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
                 fabric.count_unsent(driver.endpoint_mut(), buffer.memory(), bytes.len());
             }
-            sent?;
+            self.send_slowly(&mut send, &[bytes], deadline)?;
         }
         self.count_sent(buffer, bytes.len(), false);
         Ok(())

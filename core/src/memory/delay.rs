@@ -118,12 +118,13 @@ mod tests {
     use super::*;
     use crate::wire::layout::FlagPlace;
 
+    const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
+
     #[test]
     fn growth_is_worth_it_after_rings_or_for_a_message_of_rings() {
-        let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
-        let ring = u64::from(layout.capacity(8));
+        let ring = u64::from(LAYOUT.capacity(8));
         let is_worth = |rings, blocks, message_bytes| {
-            is_worth_growing(rings, layout, Wish { message_bytes, has_more: true, blocks })
+            is_worth_growing(rings, LAYOUT, Wish { message_bytes, has_more: true, blocks })
         };
         assert!(is_worth(0, 0, None) && is_worth(0, 0, Some(1)));
         for (blocks, message, expected) in [
@@ -138,7 +139,6 @@ mod tests {
             assert_eq!(is_worth(3, blocks, message), expected, "{blocks} {message:?}");
         }
     }
-    const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Inside };
 
     fn delay() -> Delay {
         Delay::new(GrowthDelay { rings: 100, tries: 10 })

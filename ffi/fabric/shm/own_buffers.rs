@@ -16,10 +16,10 @@ const WISHES_KEPT: u64 = 2 * EXPOSED_MAX as u64;
 /// The same for a buffer whose last try has sent nothing. It is longer, since a try can send a long message only out of a buffer that kept its
 /// place until its turn came again.
 const AWAITED_WISHES_KEPT: u64 = 1024;
-/// Tries out of buffers without a place after which the next one takes that of a buffer in use.
+/// Number of tries out of buffers without a place of which the last takes that of a buffer in use.
 const TRIES_WITHOUT_PLACE: u32 = 64;
 
-/// Which buffers may lose their place to another one.
+/// Buffers that may lose their place to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MayGo {
     /// Those that were neither used nor entered lately.

@@ -1,4 +1,4 @@
-//! When a buffer that could not be exposed is exposed again: after some wishes for places, and after twice as many each time.
+//! The wait until a buffer that could not be exposed is exposed again: some wishes for places, and twice as many each time.
 
 /// Wishes until a refused buffer is exposed again, after its first refusal.
 const WISHES_AFTER_REFUSAL: u64 = 64;

@@ -142,7 +142,7 @@ pub(crate) fn bounded<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) 
 /// end that spins is busy in all of them.
 const PLAYS: u32 = 3;
 
-/// What a wait that was to sleep has spent on a CPU, if that is too much: of the play that goes on.
+/// Too much CPU time of a wait that was to sleep, in the current play.
 static BUSY: Mutex<Option<String>> = Mutex::new(None);
 
 fn busy() -> MutexGuard<'static, Option<String>> {
