@@ -61,12 +61,6 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Returns the error of a message that was not sent at once, in a call whose deadline is zero.
     fn not_sent_at_once(&mut self, send: &SendOperation) -> Error {
-        if send.needs_transfer() {
-            return Error::new(
-                ErrorKind::Timeout,
-                "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
-            );
-        }
         let mut host = self.access().hold();
         if let Some(closed) = host.driver.endpoint().closed() {
             return Error::closed(closed);
@@ -74,7 +68,7 @@ impl<A: DriverAccess> Blocking<A> {
         // A program may call nothing but this. What `progress` finds, the next call reports.
         let ended = host.count_empty_try().err();
         host.progress();
-        ended.unwrap_or_else(Error::deadline)
+        ended.unwrap_or_else(|| if send.needs_transfer() { too_long() } else { Error::deadline() })
     }
 
     /// Sends a message if that is possible without waiting.
@@ -135,6 +129,13 @@ impl<A: DriverAccess> Blocking<A> {
         let host = &mut *self.access().hold();
         host.driver.cancel_stream(&mut host.fabric, id, reason);
     }
+}
+
+fn too_long() -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        "the message is too long to be sent without waiting: give it a deadline, or begin an operation",
+    )
 }
 
 impl<F: HostFabric> HostDriver<F> {

@@ -92,6 +92,11 @@ impl Exposing {
         }
     }
 
+    /// Returns the number of places that no buffer of this end has. One that a buffer is leaving is among them.
+    pub(super) fn free_places(&self) -> usize {
+        EXPOSED_MAX.saturating_sub(self.own.exposed_count() + self.trusted.exposed_count())
+    }
+
     /// Returns true while a job is under way that this end has to poll for.
     pub(super) fn has_jobs(&self) -> bool {
         !self.running.is_empty() && !self.sent.is_starved()

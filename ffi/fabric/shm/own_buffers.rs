@@ -88,6 +88,23 @@ impl OwnBuffers {
         self.tries_without_place == 0
     }
 
+    /// Notes that a try has made a place for this memory, and waits for it. The buffer keeps it as one that was entered now.
+    pub(super) fn await_place(&mut self, memory: &Arc<RegisteredMemory>) {
+        let wishes = self.wishes;
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_of(memory)) {
+            (entry.last_use, entry.is_awaited) = (wishes, true);
+        }
+    }
+
+    /// Returns true if so many free places are kept for buffers that tries wait for, and this is none of them.
+    pub(super) fn are_kept_from(&self, id: u64, free_places: usize) -> bool {
+        let waits = |entry: &&OwnBuffer| {
+            entry.is_awaited && entry.exposed.is_none() && self.wishes - entry.last_use < AWAITED_WISHES_KEPT
+        };
+        let waiting = || self.entries.iter().filter(waits);
+        free_places <= waiting().count() && waiting().all(|entry| entry.id != id)
+    }
+
     /// Counts a wish: a message, a try that has sent nothing, or an offer that finds no place.
     pub(super) const fn count_wish(&mut self) {
         self.wishes += 1;

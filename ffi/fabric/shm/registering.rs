@@ -10,7 +10,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use superpipe_core::{Buffer, EXPOSED_MAX, Endpoint, Exposed, ExposedState, Protocol, SendMemory};
+use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, Protocol, SendMemory};
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
@@ -80,6 +80,9 @@ impl Shm {
             match own.of(memory).map(|entry| entry.id) {
                 None => self.expose_new(endpoint, memory, MayGo::OldOrUnawaited),
                 Some(id) => self.expose_as(endpoint, id, MayGo::OldOrUnawaited),
+            }
+            if let Some(exposing) = exposing(endpoint) {
+                exposing.own.await_place(memory);
             }
         }
     }
@@ -170,9 +173,15 @@ impl Shm {
         self.expose_as(endpoint, id, may_go);
     }
 
-    /// Exposes a buffer of the table. If core has no place, the next message, or the next round of `register`, tries again.
+    /// Exposes a buffer of the table. If core has no place, or only places that buffers wait for which tries have made them for, the next message,
+    /// or the next round of `register`, tries again.
     fn expose_as(&mut self, endpoint: &mut Endpoint<Self>, id: u64, may_go: MayGo) {
-        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
+        let Some(exposing) = exposing(endpoint) else { return };
+        let free_places = exposing.free_places();
+        let own = &mut exposing.own;
+        if may_go == MayGo::Old && own.are_kept_from(id, free_places) {
+            return;
+        }
         let new_id = own.next_id();
         let Some(entry) = own.named(id) else { return };
         (entry.id, entry.exposed, entry.charge) = (new_id, None, None);
@@ -180,7 +189,7 @@ impl Shm {
         if exposed.is_none() {
             self.make_place(endpoint, may_go);
         }
-        if let Some(entry) = exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
+        if let Some(entry) = self::exposing(endpoint).and_then(|exposing| exposing.own.named(new_id)) {
             entry.exposed = exposed;
         }
     }
@@ -188,10 +197,7 @@ impl Shm {
     /// Withdraws a buffer that `may_go`, so that another one gets its place: trusted buffers take some of the eight. If all may go, it withdraws
     /// a trusted one where there is no other. Returns false, and does nothing, while the place of another buffer becomes free.
     pub(super) fn make_place(&mut self, endpoint: &mut Endpoint<Self>, may_go: MayGo) -> bool {
-        let is_leaving = |exposing: &mut Exposing| {
-            exposing.own.exposed_count() + exposing.trusted.exposed_count() < EXPOSED_MAX
-        };
-        if exposing(endpoint).is_none_or(is_leaving) {
+        if exposing(endpoint).is_none_or(|exposing| exposing.free_places() > 0) {
             return false;
         }
         endpoint.poll_acknowledgements(self);

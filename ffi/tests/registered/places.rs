@@ -1,5 +1,6 @@
 //! The eight places of a connection: which buffers have them.
 
+use core::iter;
 use core::time::Duration;
 
 use superpipe::{Budget, Connection, LandingMode, Protocol, Registered, RegisteredBuf, TrustedBuf};
@@ -153,20 +154,25 @@ fn tries_of_messages_longer_than_the_page_all_send() {
 fn a_ninth_buffer_is_sent_by_tries_beside_eight_in_use() {
     let _alone = alone();
     let (mut a, mut b) = pair();
-    try_beside(&mut a, &mut b, 8);
+    try_beside(&mut a, &mut b, 8, 1);
+    let (mut a, mut b) = pair();
+    try_beside(&mut a, &mut b, 8, 3);
 }
 
-/// Tries to send out of a buffer until that succeeds, while messages are sent out of so many others, which are registered.
-fn try_beside(a: &mut Connection, b: &mut Connection, others: u64) {
+/// Tries to send out of a buffer until that succeeds, while so many others are registered. Before each try, messages are sent out of them
+/// all, so many times.
+fn try_beside(a: &mut Connection, b: &mut Connection, others: u64, times: usize) {
     let (source, others) = (buffer(others, LONG), buffers(others));
     for other in &others {
         assert_eq!(register(a, b, other), Registered::Ready);
     }
     await_that("it is sent", || {
-        for other in &others {
+        for other in iter::repeat_n(&others, times).flatten() {
             carry(a, b, other);
         }
-        try_to_send(a, b, &source)
+        let is_sent = try_to_send(a, b, &source);
+        settle(a, b);
+        is_sent
     });
 }
 
@@ -174,15 +180,17 @@ fn try_beside(a: &mut Connection, b: &mut Connection, others: u64) {
 #[test]
 fn a_fifth_is_sent_by_tries_beside_four_and_four_trusted() {
     let _alone = alone();
-    let (mut a, mut b) = trusting_pair();
-    let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(LONG).unwrap()).collect();
-    for sink in &mut sinks {
-        offer(&mut a, &mut b, sink);
-        b.send(7, &[b"x"], DEADLINE).unwrap();
-        receive(&mut a, b"x");
+    for times in [1, 5] {
+        let (mut a, mut b) = trusting_pair();
+        let mut sinks: Vec<_> = (0..4).map(|_| TrustedBuf::new(LONG).unwrap()).collect();
+        for sink in &mut sinks {
+            offer(&mut a, &mut b, sink);
+            b.send(7, &[b"x"], DEADLINE).unwrap();
+            receive(&mut a, b"x");
+        }
+        try_beside(&mut a, &mut b, 4, times);
+        assert_eq!(mapped("superpipe-trusted"), 4 + 4, "all trusted buffers stay mapped by both ends");
     }
-    try_beside(&mut a, &mut b, 4);
-    assert_eq!(mapped("superpipe-trusted"), 4 + 4, "all trusted buffers stay mapped by both ends");
 }
 
 /// A try of a short message waits for the receiver, and not for a place.
@@ -209,6 +217,18 @@ fn tries_that_wait_for_the_receiver_take_no_place() {
     for source in &all {
         assert!(carry(&mut a, &mut b, source));
     }
+}
+
+/// A program may call nothing but tries.
+#[test]
+fn tries_that_are_all_the_program_calls_send() {
+    let _alone = alone();
+    let (mut a, mut b) = pair();
+    let source = buffer(1, LONG);
+    await_that("it is sent", || {
+        b.progress();
+        try_to_send(&mut a, &mut b, &source)
+    });
 }
 
 /// Tries alone bring a refused buffer back, once there is room for it.
