@@ -2,9 +2,11 @@
 // buffers that are reused or were never used before. It is linked with one transport.
 //
 //     harness --cores 0,1 --seconds-max 60 TEST:BYTES:MESSAGES...
+//     harness --cores 0,1 --seconds-max 60 --control NAME
 //
 // with TEST one of latency, stream, latency-fresh, stream-fresh. The process that measures prints one JSON
-// object per test.
+// object per test. With --control the two processes read the same tests, line by line, from the named pipes
+// NAME.client and NAME.server until their end. In between both sleep.
 #include "common.h"
 #include "tests.h"
 #include "transport.h"
@@ -56,6 +58,30 @@ static void print_result(const struct test *test, struct samples *samples) {
     fflush(stdout);
 }
 
+static void run(const char *text, bool is_client) {
+    struct test test;
+    struct samples samples;
+    parse_test(text, &test);
+    if (run_test(&test, is_client, &samples)) print_result(&test, &samples);
+    free(samples.us);
+}
+
+static void run_controlled(const char *name, bool is_client, unsigned seconds_max) {
+    char path[4096], line[64];
+    int length = snprintf(path, sizeof path, "%s.%s", name, is_client ? "client" : "server");
+    if (length < 0 || (size_t)length >= sizeof path) fail("the name of the control pipe is too long");
+    FILE *control = fopen(path, "r");
+    if (control == NULL) fail("cannot open the control pipe");
+    for (;;) {
+        alarm(0);
+        bool more = fgets(line, sizeof line, control) != NULL;
+        alarm(seconds_max);
+        if (!more) break;
+        run(line, is_client);
+    }
+    fclose(control);
+}
+
 int main(int argc, char **argv) {
     int client_core, server_core;
     unsigned seconds_max;
@@ -63,7 +89,7 @@ int main(int argc, char **argv) {
     if (argc < 6 || strcmp(argv[1], "--cores") != 0 ||
         sscanf(argv[2], "%d,%d", &client_core, &server_core) != 2 || strcmp(argv[3], "--seconds-max") != 0 ||
         sscanf(argv[4], "%u", &seconds_max) != 1 || seconds_max == 0)
-        fail("usage: --cores A,B --seconds-max N TEST:BYTES:MESSAGES...");
+        fail("usage: --cores A,B --seconds-max N (--control NAME | TEST:BYTES:MESSAGES...)");
     // The kernel ends a process whose peer hangs.
     alarm(seconds_max);
     pin_to(is_client ? client_core : server_core);
@@ -73,13 +99,11 @@ int main(int argc, char **argv) {
         printf("{\"event\":\"version\",\"version\":\"%s\"}\n", version);
         fflush(stdout);
     }
-    for (int i = 5; i < argc; i++) {
-        struct test test;
-        struct samples samples;
-        parse_test(argv[i], &test);
-        if (run_test(&test, is_client, &samples)) print_result(&test, &samples);
-        free(samples.us);
-    }
+    if (argc == 7 && strcmp(argv[5], "--control") == 0)
+        run_controlled(argv[6], is_client, seconds_max);
+    else
+        for (int i = 5; i < argc; i++)
+            run(argv[i], is_client);
     transport_close();
     return 0;
 }

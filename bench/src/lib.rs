@@ -3,7 +3,7 @@
 //! Only [`connection`] uses a superpipe connection. The limits are the rates that the machine gives a program without any
 //! protocol; `rperf` measures superpipe against them. Lengths are bytes, times are nanoseconds unless a name says otherwise.
 //!
-//! A measurement consists of *visits*. In one visit to a configuration the two processes check the contents, warm up, and
+//! A measurement consists of *visits*. In one visit to a configuration the two processes check the contents (`limit_blocks` at the first one), warm up, and
 //! then time many short slices of messages. A round visits every configuration once, so that other load on the machine
 //! falls on all of them alike.
 

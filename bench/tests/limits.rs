@@ -100,12 +100,26 @@ fn best_repeats_one_configuration_per_size_and_pattern() {
 fn the_best_of_each_distance_stand_beside_the_reference() {
     let args =
         ["--by-distance", "--sizes", "4K,64K", "--block", "4K,16K", "--ring", "64K,512K", "--rounds", "2"];
-    let kernels = ["--flag", "apart", "--copy-in", "plain,nt", "--copy-out", "plain"];
+    let kernels = ["--final-visits", "2", "--flag", "apart", "--copy-in", "plain,nt", "--copy-out", "plain"];
     let Some(output) = run(BLOCKS, &[&args[..], &kernels].concat()) else { return };
     // A visit in which the cores move is left out, and so may be a whole distance.
     let results = results(&output);
     let medians: Vec<_> = results.iter().filter(|result| result["event"] == "median").collect();
     assert!(!medians.is_empty() && results.len() > medians.len());
+    // Those of the options, and the reference among them. In the sweep each has two visits at the distance that is complete first.
+    let count = |name: &str, distance: &Value| {
+        let is_there = |result: &&Value| result["event"] == "sweep" && result["distance"] == *distance;
+        let of = |result: &&Value| ["bytes", "pattern"].map(|key| result[key].to_string());
+        let first = medians.iter().find(|result| result["distance"] == *distance).expect("it has a median");
+        let swept = results.iter().filter(|result| is_there(result) && of(result) == of(first));
+        (first[name].as_u64(), swept.count() as u64)
+    };
+    for distance in medians.iter().map(|median| &median["distance"]) {
+        let (configurations, _) = count("configurations", distance);
+        let (swept, visits) = count("swept", distance);
+        assert_eq!(configurations, Some(8));
+        assert!(swept <= configurations && swept <= Some(visits) && visits <= 16, "{swept:?}, {visits}");
+    }
     let group = |result: &Value| ["bytes", "pattern", "distance"].map(|key| result[key].to_string());
     for ranked in medians.chunk_by(|a, b| group(a) == group(b)) {
         let us: Vec<_> = ranked.iter().map(|result| result["us"]["median"].as_f64().unwrap()).collect();

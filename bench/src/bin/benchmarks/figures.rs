@@ -4,11 +4,14 @@
 //! {"fact":[NAME,VALUE]}                                        the machine and the versions, in the order of the page
 //! {"contestant":{"id","title","kind","version","settings","command"}}
 //! {"command":[WHO AND TEST,LINE]}                              the command behind a contestant's figures of a test
-//! {"round":{"distance","attempts","before_ns","after_ns","load"}}      one per round, in order; none where none was probed
+//! {"round":{"distance","least_ns","most_ns","again","load"}}   one per round; none where the distance was not probed
 //! {"best":[TEST,SIZE,DISTANCE,OPTIONS]}                        the bare ring's best configuration
 //! {"row":[TEST,WHO,PLACE,SIZE,[FIGURE,...]]}                   every figure of a series, round by round; null for none
 //! {"figure":[ROUND,TEST,WHO,PLACE,SIZE,FIGURE]}                one figure, as a guest prints it; kept in rows
 //! ```
+//!
+//! A distance is near, apart or far. A round of a distance has one figure of each series: the figures of one test and size were taken right after
+//! one another at that distance, those of other sizes whenever the cores were there. The last round of a distance may lack some sizes.
 //!
 //! A figure is what the page compares: µs per message (the median of half round trips, the average of a stream), or 10^6
 //! bytes per second of the tests of a rate. SIZE is in bytes, or µs of a pause. PLACE is the receiver's memory, the RDMA
@@ -21,6 +24,8 @@ use serde::{Deserialize, Serialize};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::stats::median;
 
+use crate::class::Class;
+
 /// Steps of a figure in a µs: tenths of a nanosecond, since more was not measured.
 const STEPS: f64 = 1e4;
 
@@ -31,7 +36,7 @@ enum Line {
     Contestant(Contestant),
     Command(String, String),
     Round(Round),
-    Best(String, usize, Distance, String),
+    Best(String, usize, Class, String),
     Row(String, String, String, usize, Vec<Option<f64>>),
     Figure(usize, String, String, String, usize, f64),
 }
@@ -64,36 +69,23 @@ pub(crate) enum Kind {
     Aside,
 }
 
-/// Cache clusters of the two cores during a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Distance {
-    /// 8 bytes cross in some 30 ns
-    SameCluster,
-    /// in some 200 ns
-    OtherCluster,
-    /// it changed, and went on changing when the round was run again
-    Mixed,
-    /// it was not probed
-    Unknown,
-}
-
 /// One round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Round {
-    pub(crate) distance: Distance,
-    /// runs of this round, of which the last one counts
-    pub(crate) attempts: u32,
-    /// time of 8 bytes from core to core before and after
-    pub(crate) before_ns: f64,
-    pub(crate) after_ns: f64,
-    /// the machine's load average before
+    #[serde(rename = "distance")]
+    pub(crate) class: Class,
+    /// times of 8 bytes from core to core, before and after the round's visits
+    pub(crate) least_ns: f64,
+    pub(crate) most_ns: f64,
+    /// visits that were run again, since the distance changed
+    pub(crate) again: u32,
+    /// the machine's load average at the beginning
     pub(crate) load: f64,
 }
 
 impl Round {
-    const UNKNOWN: Self =
-        Self { distance: Distance::Unknown, attempts: 1, before_ns: 0.0, after_ns: 0.0, load: 0.0 };
+    const UNKNOWN: Self = Self { class: Class::Unknown, least_ns: 0.0, most_ns: 0.0, again: 0, load: 0.0 };
 }
 
 /// The best configuration of the bare ring.
@@ -101,7 +93,7 @@ impl Round {
 pub(crate) struct Best {
     pub(crate) test: String,
     pub(crate) size: usize,
-    pub(crate) distance: Distance,
+    pub(crate) class: Class,
     pub(crate) options: String,
 }
 
@@ -160,7 +152,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Adds a figure of a round, counted from 0.
+    /// Adds a figure of a round, counted from 0. Rounds of different classes may take turns.
     pub(crate) fn add(&mut self, round: usize, of: Series<'_>, figure: f64) {
         let at = self.rows.iter().position(|row| row.series() == of).unwrap_or_else(|| {
             let Series { test, who, place, size } = of;
@@ -169,9 +161,12 @@ impl Figures {
             self.rows.len() - 1
         });
         let figures = &mut self.rows[at].figures;
-        // Only a test that every round repeats equally often is longer already.
-        figures.resize(figures.len().max(round), None);
-        figures.push(Some(figure));
+        figures.resize(figures.len().max(round + 1), None);
+        match &mut figures[round] {
+            place @ None => *place = Some(figure),
+            // a test that every round repeats equally often
+            Some(_) => figures.push(Some(figure)),
+        }
     }
 
     /// Reads a file.
@@ -205,8 +200,8 @@ impl Figures {
                 }
             }
             Line::Round(round) => self.rounds.push(round),
-            Line::Best(test, size, distance, options) => {
-                self.bests.push(Best { test, size, distance, options });
+            Line::Best(test, size, class, options) => {
+                self.bests.push(Best { test, size, class, options });
             }
             Line::Row(test, who, place, size, figures) => {
                 self.rows.push(Row { test, who, place, size, figures });
@@ -224,11 +219,11 @@ impl Figures {
         let facts = self.facts.iter().cloned().map(|(name, value)| Line::Fact(name, value));
         let contestants = self.contestants.iter().cloned().map(Line::Contestant);
         let commands = self.commands.iter().cloned().map(|(who, line)| Line::Command(who, line));
-        let is_known = |round: &&Round| round.distance != Distance::Unknown;
+        let is_known = |round: &&Round| round.class != Class::Unknown;
         let rounds = self.rounds.iter().filter(is_known).copied().map(Line::Round);
         let bests = self.bests.iter().cloned().map(|best| {
-            let Best { test, size, distance, options } = best;
-            Line::Best(test, size, distance, options)
+            let Best { test, size, class, options } = best;
+            Line::Best(test, size, class, options)
         });
         let rows = self.rows.iter().cloned().map(|row| {
             let figures = row.figures.into_iter().map(|figure| figure.map(rounded)).collect();
@@ -258,36 +253,33 @@ impl Figures {
         }
     }
 
-    /// Distances of which there are rounds, the one with the most first.
-    pub(crate) fn distances(&self) -> Vec<Distance> {
-        let mut distances = vec![Distance::SameCluster, Distance::OtherCluster, Distance::Unknown];
-        distances.retain(|&distance| self.round_count(distance) > 0);
-        distances.sort_by_key(|&distance| core::cmp::Reverse(self.round_count(distance)));
-        distances
+    /// Classes of which there are rounds, in the order of the page. Mixed rounds are not shown.
+    pub(crate) fn classes(&self) -> Vec<Class> {
+        Class::SHOWN.into_iter().filter(|&class| self.round_count(class) > 0).collect()
     }
 
-    pub(crate) fn round_count(&self, distance: Distance) -> usize {
-        self.rounds.iter().filter(|round| round.distance == distance).count()
+    pub(crate) fn round_count(&self, class: Class) -> usize {
+        self.rounds.iter().filter(|round| round.class == class).count()
     }
 
     fn row(&self, of: Series<'_>) -> Option<&Row> {
         self.rows.iter().find(|row| row.series() == of)
     }
 
-    /// A row's figures of each round of a distance.
-    fn by_round(&self, distance: Distance, of: Series<'_>) -> impl Iterator<Item = &[Option<f64>]> {
+    /// A row's figures of each round of a class.
+    fn by_round(&self, class: Class, of: Series<'_>) -> impl Iterator<Item = &[Option<f64>]> {
         let figures = self.row(of).map_or(&[][..], |row| &row.figures);
         let per_round = figures.len().div_ceil(self.rounds.len().max(1)).max(1);
         let rounds = figures.chunks(per_round).zip(&self.rounds);
-        rounds.filter(move |(_, round)| round.distance == distance).map(|(figures, _)| figures)
+        rounds.filter(move |(_, round)| round.class == class).map(|(figures, _)| figures)
     }
 
     /// A series.
-    pub(crate) fn spread(&self, distance: Distance, of: Series<'_>) -> Option<Spread> {
-        self.compare(distance, of, of, |figure, _| figure)
+    pub(crate) fn spread(&self, class: Class, of: Series<'_>) -> Option<Spread> {
+        self.compare(class, of, of, |figure, _| figure)
     }
 
-    /// A series, over the rounds of all distances.
+    /// A series, over the rounds of all classes.
     pub(crate) fn spread_of_all(&self, of: Series<'_>) -> Option<Spread> {
         Spread::new(&self.row(of)?.figures.iter().flatten().copied().collect::<Vec<_>>())
     }
@@ -295,12 +287,12 @@ impl Figures {
     /// Two series compared inside each round.
     pub(crate) fn compare(
         &self,
-        distance: Distance,
+        class: Class,
         one: Series<'_>,
         other: Series<'_>,
         compare: impl Fn(f64, f64) -> f64,
     ) -> Option<Spread> {
-        let rounds = self.by_round(distance, one).zip(self.by_round(distance, other));
+        let rounds = self.by_round(class, one).zip(self.by_round(class, other));
         let values = rounds.filter_map(|(one, other)| {
             let pairs = one.iter().zip(other);
             let all: Vec<f64> = pairs.filter_map(|(one, other)| Some(compare((*one)?, (*other)?))).collect();
@@ -330,7 +322,9 @@ fn rounded(figure: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distance, Figures, Series};
+    use superpipe_bench::probe::Distance;
+
+    use super::{Class, Figures, Round, Series};
 
     #[test]
     fn a_round_without_a_figure_stays_empty() {
@@ -338,9 +332,24 @@ mod tests {
                     {\"figure\":[3,\"rate\",\"b\",\"rxe\",8,6.0]}\n";
         let figures = Figures::parse(text).unwrap();
         let a = Series { test: "rate", who: "a", place: "rxe", size: 8 };
-        assert_eq!(figures.spread(Distance::Unknown, a).unwrap().count, 2);
-        let ratio = figures.compare(Distance::Unknown, Series { who: "b", ..a }, a, |b, a| b / a).unwrap();
+        assert_eq!(figures.spread(Class::Unknown, a).unwrap().count, 2);
+        let ratio = figures.compare(Class::Unknown, Series { who: "b", ..a }, a, |b, a| b / a).unwrap();
         assert_eq!((ratio.median, ratio.count), (2.0, 1));
+    }
+
+    #[test]
+    fn rounds_may_take_turns() {
+        let of = Series { test: "latency", who: "a", place: "reused", size: 8 };
+        let mut figures = Figures::default();
+        for (round, figure) in [(0, 1.0), (1, 20.0), (3, 40.0), (2, 3.0)] {
+            figures.add(round, of, figure);
+        }
+        let round = |class| Round { class, ..Round::UNKNOWN };
+        let [near, far] = [Distance::Near, Distance::Far].map(Class::At);
+        figures.rounds = [near, far, near, far].map(round).into();
+        let spread = |class| figures.spread(class, of).map(|spread| (spread.min, spread.max, spread.count));
+        assert_eq!((spread(near), spread(far)), (Some((1.0, 3.0, 2)), Some((20.0, 40.0, 2))));
+        assert_eq!(figures.classes(), [near, far]);
     }
 
     #[test]

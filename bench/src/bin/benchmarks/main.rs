@@ -13,6 +13,7 @@
 //! share a cache cluster in one minute and not in the next: the distance is probed around each round, a round that straddles a
 //! change is run again, and rounds of the two kinds are never mixed.
 
+mod class;
 mod figures;
 mod plan;
 mod render;

@@ -12,6 +12,11 @@ const COLD: [usize; 6] = [64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
 /// The range of the steps, and the factor of one step.
 const STEPS: (usize, usize, f64) = (64, 64 * M, 1.05);
 
+/// Steps that are measured in one visit, so that neighbours find the machine in the same state.
+const STEPS_PER_VISIT: usize = 16;
+/// The border between two visits moves by so many steps from round to round.
+const STEPS_MOVED: usize = 5;
+
 /// One part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Part {
@@ -58,6 +63,32 @@ impl Part {
     /// Memory that peers receive into.
     pub(crate) const fn memory(self) -> &'static str {
         if matches!(self, Self::Cold) { PLAIN } else { REUSED }
+    }
+
+    /// The part's share of the time that is left, beside the shares of the parts after it.
+    pub(crate) const fn share(self) -> u32 {
+        match self {
+            Self::Large => 5,
+            Self::Small | Self::Cold | Self::Steps => 4,
+            Self::First | Self::Waiting => 1,
+            Self::Rdma => 0,
+        }
+    }
+
+    /// The cells of a round, counted from 0, in units: every contestant is visited for one of them before the next one has its turn.
+    pub(crate) fn units(self, round: usize, is_quick: bool) -> Vec<Vec<Cell>> {
+        let cells = self.cells(is_quick);
+        if self != Self::Steps {
+            return cells.into_iter().map(|cell| vec![cell]).collect();
+        }
+        let first = STEPS_PER_VISIT - round * STEPS_MOVED % STEPS_PER_VISIT;
+        let mut units = Vec::new();
+        for steps in cells.chunk_by(|a, b| a.test == b.test) {
+            let (begin, rest) = steps.split_at(first.min(steps.len()));
+            units.push(begin.to_vec());
+            units.extend(rest.chunks(STEPS_PER_VISIT).map(<[Cell]>::to_vec));
+        }
+        units
     }
 
     /// The work of every contestant in a round.
@@ -166,6 +197,29 @@ mod tests {
         let sizes = steps();
         assert_eq!((sizes[0], sizes.len()), (64, 285));
         assert!(sizes.windows(2).all(|pair| pair[1] > pair[0] && pair[1] * 100 <= pair[0] * 106 + 100));
+    }
+
+    #[test]
+    fn every_round_has_every_cell_once() {
+        for part in Part::LOCAL {
+            for round in 0..20 {
+                let units = part.units(round, false);
+                assert!(units.iter().all(|unit| !unit.is_empty()), "{part:?}");
+                assert_eq!(units.concat(), part.cells(false), "{part:?}, round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn most_rounds_measure_neighbouring_steps_together() {
+        let cells = Part::Steps.cells(false);
+        for pair in cells.windows(2).filter(|pair| pair[0].test == pair[1].test) {
+            let together = (0..9).filter(|&round| {
+                let has_both = |unit: &Vec<super::Cell>| pair.iter().all(|cell| unit.contains(cell));
+                Part::Steps.units(round, false).iter().any(has_both)
+            });
+            assert!(together.count() >= 8, "{pair:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! A sweep whose every visit is tagged with the distance of the cores, since that changes while it runs. The best configurations of each distance
-//! are visited again, in turn, beside the reference.
+//! A sweep whose every visit is tagged with the distance of the cores, since that changes while it runs. It ends when every configuration was visited
+//! at the present distance; others are complete or not, as they were seen. The best configurations of each distance are visited again, in turn, beside
+//! the reference.
 
 use serde_json::json;
 use superpipe_bench::failure::Failure;
@@ -13,9 +14,7 @@ use crate::config::{Config, Flag, Options};
 
 /// Configurations of a size, pattern and distance that are visited again, beside the reference.
 const FINALISTS: usize = 4;
-/// Further visits to each of them, at whatever distance the cores have then.
-const FINAL_ROUNDS: usize = 9;
-/// Attempts at a visit during which the distance does not change.
+/// Limit on the visits of a sweep, in visits that are wanted at one distance: the cores may move all the time.
 const ATTEMPTS: usize = 5;
 
 /// The half round trips of configurations at each distance.
@@ -31,25 +30,38 @@ impl Visits {
         Self { configs, us }
     }
 
-    /// Records one visit to each configuration, or none if the distance changed during all attempts.
-    fn add_round(
+    /// Visits configurations until each has `count` visits at the distance that the cores have then. Visits in which they move are not recorded, and
+    /// those at another distance count for that one.
+    fn visit(
         &mut self,
         client: &mut Client<'_>,
         visit_ns: u64,
+        count: usize,
         mut print: impl FnMut(Config, Distance, &Summary),
     ) -> Result<(), Failure> {
-        for (index, &config) in self.configs.iter().enumerate() {
-            for _ in 0..ATTEMPTS {
-                let before = client.probe()?;
-                let summary = client.visit(config, visit_ns)?;
-                if client.probe()? == before {
-                    print(config, before, &summary);
-                    self.us[before as usize][index].push(summary.p50_us);
-                    break;
-                }
+        let mut before = client.probe()?;
+        for _ in 0..ATTEMPTS * count * self.configs.len() {
+            let Some(index) = self.next(before, count) else { break };
+            let summary = client.visit(self.configs[index], visit_ns)?;
+            let after = client.probe()?;
+            if after == before {
+                print(self.configs[index], before, &summary);
+                self.us[before as usize][index].push(summary.p50_us);
             }
+            before = after;
         }
         Ok(())
+    }
+
+    /// The configuration with the fewest visits at a distance, if it has fewer than `count`.
+    fn next(&self, distance: Distance, count: usize) -> Option<usize> {
+        let visits = self.us[distance as usize].iter().map(Vec::len).enumerate();
+        visits.min_by_key(|&(_, visits)| visits).filter(|&(_, visits)| visits < count).map(|(index, _)| index)
+    }
+
+    /// Configurations that were visited at a distance.
+    fn visited(&self, distance: Distance) -> usize {
+        self.us[distance as usize].iter().filter(|us| !us.is_empty()).count()
     }
 
     /// The configurations visited at a distance, with their spreads, the one with the lowest median first.
@@ -92,16 +104,15 @@ pub(crate) fn measure(
     visit_ns: u64,
 ) -> Result<(), Failure> {
     let json = options.common.json;
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     for group in groups {
         let reference = reference(group[0]);
         let mut sweep = Visits::new(group);
-        for round in 1..=options.common.rounds {
-            sweep.add_round(client, visit_ns, |config, distance, summary| {
-                if json {
-                    print(json, Pass::Round(round), &Visited { config, distance }, summary);
-                }
-            })?;
-        }
+        sweep.visit(client, visit_ns, count(options.common.rounds), |config, distance, summary| {
+            if json {
+                print(json, Pass::Sweep, &Visited { config, distance }, summary);
+            }
+        })?;
         let mut finalists = vec![reference];
         for distance in Distance::ALL {
             for (config, ..) in sweep.ranked(distance).into_iter().take(FINALISTS) {
@@ -111,17 +122,23 @@ pub(crate) fn measure(
             }
         }
         let mut finals = Visits::new(finalists);
-        for _ in 0..FINAL_ROUNDS {
-            finals.add_round(client, visit_ns, |_, _, _| ())?;
-        }
+        finals.visit(client, visit_ns, count(options.final_visits), |_, _, _| ())?;
         for distance in Distance::ALL {
-            print_ranking(json, distance, &finals.ranked(distance), reference);
+            let swept = (sweep.visited(distance), sweep.configs.len());
+            print_ranking(json, distance, &finals.ranked(distance), reference, swept);
         }
     }
     Ok(())
 }
 
-fn print_ranking(json: bool, distance: Distance, ranked: &[(Config, Spread, usize)], reference: Config) {
+/// Prints the configurations of a distance. `swept` of how many configurations were visited there in the sweep.
+fn print_ranking(
+    json: bool,
+    distance: Distance,
+    ranked: &[(Config, Spread, usize)],
+    reference: Config,
+    (swept, configurations): (usize, usize),
+) {
     let reference_us = ranked.iter().find(|(config, ..)| *config == reference).map(|(_, us, _)| us.median);
     for (rank, &(config, us, visits)) in ranked.iter().enumerate() {
         let over_reference = reference_us.map(|reference_us| reference_us / us.median);
@@ -130,6 +147,7 @@ fn print_ranking(json: bool, distance: Distance, ranked: &[(Config, Spread, usiz
             let mut object = json!({
                 "event": "median", "kind": Config::KIND, "distance": distance.name(), "bytes": config.bytes, "rank": rank + 1,
                 "visits": visits, "us": us.to_json(), "gb_per_s": gb_per_s, "over_reference": over_reference,
+                "swept": swept, "configurations": configurations,
             });
             for (name, value) in config.parts() {
                 object[name] = value;
@@ -167,5 +185,37 @@ impl Describe for Visited {
 
     fn message_bytes(&self) -> usize {
         self.config.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distance, Kernel, Visits, reference};
+    use crate::config::{Config, Flag};
+    use crate::task::Pattern;
+
+    #[test]
+    fn a_sweep_is_complete_at_each_distance_by_itself() {
+        let base = Config {
+            bytes: 4096,
+            pattern: Pattern::Stream,
+            block: 4096,
+            ring: 65_536,
+            flag: Flag::End,
+            copy_in: Kernel::Plain,
+            copy_out: Kernel::Plain,
+        };
+        let mut visits = Visits::new(vec![base, reference(base)]);
+        let mut order = Vec::new();
+        for distance in [Distance::Near, Distance::Far, Distance::Near, Distance::Near, Distance::Far] {
+            let next = visits.next(distance, 1);
+            order.push(next);
+            if let Some(index) = next {
+                visits.us[distance as usize][index].push(1.0);
+            }
+        }
+        assert_eq!(order, [Some(0), Some(0), Some(1), None, Some(1)]);
+        assert_eq!(Distance::ALL.map(|distance| visits.visited(distance)), [2, 0, 2]);
+        assert_eq!(visits.next(Distance::Near, 2), Some(0));
     }
 }

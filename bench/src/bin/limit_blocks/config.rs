@@ -50,10 +50,13 @@ pub(crate) struct Options {
     /// Copy kernels of the receiver, out of the ring
     #[arg(long, value_delimiter = ',', value_enum, default_value = "plain,movsb,nt")]
     pub(crate) copy_out: Vec<Kernel>,
-    /// Probe the distance of the cores before and after each visit, and print at the end, for each distance that was seen, the best
-    /// configurations and the reference beside them
+    /// Probe the distance of the cores before and after each visit, until every configuration has --rounds visits at one distance, and print at the
+    /// end, for each distance that was seen, the best configurations and the reference beside them
     #[arg(long, conflicts_with = "best")]
     pub(crate) by_distance: bool,
+    /// Further visits to each of the best configurations, with --by-distance
+    #[arg(long, default_value_t = 9, requires = "by_distance")]
+    pub(crate) final_visits: u64,
     /// Bytes by which the messages' own buffers miss a page boundary
     #[arg(long, default_value = "0")]
     pub(crate) offset: Size,

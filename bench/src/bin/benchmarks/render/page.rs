@@ -3,11 +3,13 @@
 use core::fmt::Write;
 
 use superpipe_bench::failure::Failure;
+use superpipe_bench::probe::Distance;
 
 use super::plots::Plot;
 use super::verdicts::{self, Causes};
 use super::{Measured, tables, text};
-use crate::figures::{Distance, Kind};
+use crate::class::Class;
+use crate::figures::Kind;
 use crate::plan::Part;
 
 const INTRODUCTION: &str = include_str!("introduction.md");
@@ -101,17 +103,23 @@ fn machine(parts: &[&Measured]) -> String {
                 let found = figures.facts.iter().find(|(name, _)| name == wanted);
                 found.map(|(_, value)| value.clone()).unwrap_or_default()
             };
-            let count = |distance| figures.round_count(distance).to_string();
+            let [near, apart, far] = Distance::ALL.map(|at| figures.round_count(Class::At(at)).to_string());
+            let mixed = figures.round_count(Class::Mixed);
+            let times = figures.rounds.iter().flat_map(|round| [round.least_ns, round.most_ns]);
+            let [least_ns, most_ns] = [f64::min, f64::max]
+                .map(|fold| times.clone().reduce(fold).map_or_else(String::new, text::digits));
             let load = figures.rounds.iter().map(|round| round.load).fold(0.0, f64::max);
-            let again = figures.rounds.iter().filter(|round| round.attempts > 1).count();
+            let again: u32 = figures.rounds.iter().map(|round| round.again).sum();
             vec![
                 measured.part.name().to_owned(),
                 fact("date"),
                 fact("superpipe"),
-                count(Distance::SameCluster),
-                count(Distance::OtherCluster),
-                count(Distance::Mixed),
+                near,
+                apart,
+                far,
+                mixed.to_string(),
                 again.to_string(),
+                format!("{least_ns} to {most_ns}"),
                 format!("{load:.2}"),
             ]
         })
@@ -120,10 +128,12 @@ fn machine(parts: &[&Measured]) -> String {
         "part",
         "date",
         "superpipe",
-        "rounds in the same cluster",
-        "in other clusters",
-        "mixed (not used)",
-        "run again",
+        "rounds near",
+        "apart",
+        "far",
+        "mixed",
+        "visits run again",
+        "8 B, ns",
         "load average, at most",
     ];
     section + &text::table(&head, &rows)

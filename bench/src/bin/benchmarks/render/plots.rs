@@ -9,7 +9,8 @@ use plotters::prelude::*;
 
 use super::tables::title;
 use super::{Measured, text};
-use crate::figures::{Distance, Kind, Series};
+use crate::class::Class;
+use crate::figures::{Kind, Series};
 use crate::plan::{ADVISED, LATENCY, PLAIN, Part, REUSED, STREAM, SUPERPIPE};
 
 const SIZE: (u32, u32) = (1000, 620);
@@ -73,13 +74,12 @@ const SHAPES: [Shape; 6] = [
 /// Draws every plot that there are figures for.
 pub(super) fn all(measured: &[Measured]) -> Result<Vec<Plot>, Box<dyn Error>> {
     let mut plots = Vec::new();
-    for distance in [Distance::SameCluster, Distance::OtherCluster] {
+    for class in Class::SHOWN.into_iter().filter(|class| *class != Class::Unknown) {
         for shape in &SHAPES {
-            let curves = curves(measured, shape, distance);
+            let curves = curves(measured, shape, class);
             if !curves.is_empty() {
-                let cores = text::distance(distance);
-                let title = format!("{}, {cores}", shape.title);
-                let file = format!("{}-{}.svg", shape.name, cores.replace(' ', "-"));
+                let title = format!("{}, {}", shape.title, class.name());
+                let file = format!("{}-{}.svg", shape.name, class.name());
                 let svg = draw(shape, &title, &curves)?;
                 plots.push(Plot { name: shape.name, title, file, svg });
             }
@@ -89,7 +89,7 @@ pub(super) fn all(measured: &[Measured]) -> Result<Vec<Plot>, Box<dyn Error>> {
 }
 
 /// The curves by contestant and place, each over all parts of the plot.
-fn curves(measured: &[Measured], shape: &Shape, distance: Distance) -> Vec<Curve> {
+fn curves(measured: &[Measured], shape: &Shape, class: Class) -> Vec<Curve> {
     let mut curves: BTreeMap<(usize, usize), Curve> = BTreeMap::new();
     let mut seen: Vec<&str> = Vec::new();
     let test = shape.test;
@@ -103,7 +103,7 @@ fn curves(measured: &[Measured], shape: &Shape, distance: Distance) -> Vec<Curve
             });
             for (at, place) in [REUSED, PLAIN, ADVISED, SUPERPIPE].into_iter().enumerate() {
                 let point = |size| {
-                    let us = measured.figures.spread(distance, Series { test, who, place, size })?.median;
+                    let us = measured.figures.spread(class, Series { test, who, place, size })?.median;
                     Some((size as f64, if shape.is_rate { text::gb_per_s(size, us) } else { us }))
                 };
                 let points: Vec<_> =

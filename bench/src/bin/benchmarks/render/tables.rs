@@ -3,7 +3,8 @@
 use core::fmt::Write;
 
 use super::{Measured, text};
-use crate::figures::{Contestant, Distance, Kind, Series};
+use crate::class::Class;
+use crate::figures::{Contestant, Kind, Series};
 use crate::plan::{ADVISED, CONNECTION, LATENCY, PLAIN, Part, REUSED, STREAM, SUPERPIPE};
 
 /// Places that share a table, by what it is called.
@@ -37,17 +38,17 @@ pub(super) fn title(contestant: &Contestant, place: &str) -> String {
 pub(super) fn ahead(parts: &[Measured]) -> String {
     let mut rows = Vec::new();
     for measured in parts.iter().filter(|measured| measured.part.is_contest()) {
-        for distance in measured.figures.distances() {
+        for class in measured.figures.classes() {
             for test in [LATENCY, STREAM] {
                 for (_, places) in groups(measured.part) {
                     for size in measured.figures.sizes(test, places) {
-                        rows.extend(row_ahead(measured, distance, test, places, size));
+                        rows.extend(row_ahead(measured, class, test, places, size));
                     }
                 }
             }
         }
     }
-    let head = ["test", "size", "buffers", "cores", "ahead", "its time", "superpipe's", "superpipe is"];
+    let head = ["test", "size", "buffers", "rounds", "ahead", "its time", "superpipe's", "superpipe is"];
     let table = text::table(&head, &rows);
     let text = if rows.is_empty() { "Nowhere, of what was measured.\n" } else { &table };
     format!("## Where a peer is ahead\n\n{text}")
@@ -55,7 +56,7 @@ pub(super) fn ahead(parts: &[Measured]) -> String {
 
 fn row_ahead(
     measured: &Measured,
-    distance: Distance,
+    class: Class,
     test: &'static str,
     places: &'static [&'static str],
     size: usize,
@@ -64,20 +65,20 @@ fn row_ahead(
     let own = columns.iter().filter(|column| column.contestant.kind == Kind::Superpipe);
     let own = own.filter_map(|column| {
         let own = column.series(test, size);
-        Some((own, measured.figures.spread(distance, own)?))
+        Some((own, measured.figures.spread(class, own)?))
     });
     let (own, own_us) = own.min_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let (peer, peers) = measured.best_peer(distance, own)?;
-    let peer_us = measured.figures.spread(distance, peers)?;
+    let (peer, peers) = measured.best_peer(class, own)?;
+    let peer_us = measured.figures.spread(class, peers)?;
     if own_us.median <= peer_us.median {
         return None;
     }
-    let speed = measured.speed(distance, own, peers)?;
+    let speed = measured.speed(class, own, peers)?;
     Some(vec![
         text::test(test).to_owned(),
         text::size(size),
         text::place(own),
-        text::distance(distance).to_owned(),
+        text::rounds(class, own_us.count),
         format!("**{peer}**"),
         text::time(peer_us),
         text::time(own_us),
@@ -106,16 +107,16 @@ pub(super) fn contest(measured: &Measured, level: &str) -> String {
         ],
         _ => &[(LATENCY, "half round trip"), (STREAM, "streaming, GB/s at the receiver")],
     };
-    for distance in measured.figures.distances() {
+    for class in measured.figures.classes() {
         for &(place, places) in groups(measured.part) {
             for &(test, what) in tests {
                 let columns = columns(measured, test, places);
                 let sizes = measured.figures.sizes(test, places);
                 let rows: Vec<_> =
-                    sizes.iter().map(|&size| row(measured, &columns, distance, test, size)).collect();
+                    sizes.iter().map(|&size| row(measured, &columns, class, test, size)).collect();
                 let head = ["size".to_owned(), "fastest".to_owned()].into_iter();
                 let head: Vec<_> = head.chain(columns.into_iter().map(|column| column.title)).collect();
-                let rounds = text::rounds(distance, measured.figures.round_count(distance));
+                let rounds = text::rounds(class, measured.figures.round_count(class));
                 let table = text::table(&head, &rows);
                 let _ = writeln!(section, "{level} {what}, {place}, {rounds}\n\n{table}");
             }
@@ -138,14 +139,8 @@ fn columns<'a>(measured: &'a Measured, test: &str, places: &'static [&'static st
     columns
 }
 
-fn row(
-    measured: &Measured,
-    columns: &[Column<'_>],
-    distance: Distance,
-    test: &str,
-    size: usize,
-) -> Vec<String> {
-    let spread = |column: &Column<'_>| measured.figures.spread(distance, column.series(test, size));
+fn row(measured: &Measured, columns: &[Column<'_>], class: Class, test: &str, size: usize) -> Vec<String> {
+    let spread = |column: &Column<'_>| measured.figures.spread(class, column.series(test, size));
     let competes = |column: &&Column<'_>| matches!(column.contestant.kind, Kind::Superpipe | Kind::Peer);
     let better = |median: f64| if text::is_rate(test) { -median } else { median };
     let fastest = columns
@@ -164,26 +159,26 @@ fn row(
 /// Renders the first message of a connection beside those that follow.
 pub(super) fn first(measured: &Measured) -> String {
     let mut section = String::new();
-    for distance in measured.figures.distances() {
+    for class in measured.figures.classes() {
         let sizes = measured.figures.sizes(CONNECTION, &[REUSED]);
         let rows: Vec<Vec<String>> = sizes
             .into_iter()
             .filter_map(|size| {
                 let first = Series { test: CONNECTION, who: SUPERPIPE, place: REUSED, size };
-                let later = measured.figures.spread(distance, Series { test: LATENCY, ..first })?;
-                let first = measured.figures.spread(distance, first)?;
+                let later = measured.figures.spread(class, Series { test: LATENCY, ..first })?;
+                let first = measured.figures.spread(class, first)?;
                 let times = format!("{:.2}x", first.median / later.median);
                 Some(vec![text::size(size), text::time(first), text::time(later), times])
             })
             .collect();
         let head = ["size", "first message", "median of those that follow", "first is"];
-        let rounds = text::rounds(distance, measured.figures.round_count(distance));
+        let rounds = text::rounds(class, measured.figures.round_count(class));
         let _ = writeln!(section, "### {rounds}\n\n{}", text::table(&head, &rows));
     }
     section
 }
 
-/// Renders the wait strategies: a row per strategy, placement and measurement. Rounds of all distances count.
+/// Renders the wait strategies: a row per strategy, placement and measurement. Rounds of all classes count.
 pub(super) fn waiting(measured: &Measured) -> String {
     let mut rows = Vec::new();
     for test in [LATENCY, "wake-up"] {
@@ -213,7 +208,7 @@ pub(super) fn limits(parts: &[Measured]) -> String {
     let bests = parts.iter().flat_map(|measured| &measured.figures.bests);
     let rows: Vec<Vec<String>> = bests
         .map(|best| {
-            let [test, cores] = [text::test(&best.test), text::distance(best.distance)].map(str::to_owned);
+            let [test, cores] = [text::test(&best.test), text::class(best.class)].map(str::to_owned);
             vec![text::size(best.size), test, cores, best.options.clone()]
         })
         .collect();

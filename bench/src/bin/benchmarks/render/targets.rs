@@ -1,10 +1,13 @@
-//! The aims of superpipe: data only.
+//! The aims of superpipe: data only. Each is judged in each class of distance by itself.
+
+use superpipe_bench::probe::Distance;
 
 use crate::plan::{ADVISED, CONNECTION, LATENCY, Part, REUSED, STREAM, SUPERPIPE};
 
 const K: usize = 1 << 10;
 const M: usize = 1 << 20;
 const LARGE: &[usize] = &[16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M];
+const BOTH: &[&str] = &[LATENCY, STREAM];
 const OWN: &[&str] = &[SUPERPIPE];
 const NOTIFY: &str = "superpipe, notify";
 const FLAG: &str = "superpipe, flag";
@@ -21,6 +24,8 @@ pub(super) struct Target {
     /// superpipe's contestants
     pub(super) who: &'static [&'static str],
     pub(super) places: &'static [&'static str],
+    /// those in which it is judged; rounds whose distance was not probed always count
+    pub(super) distances: &'static [Distance],
     /// none: every size there is
     pub(super) sizes: &'static [usize],
     pub(super) rule: Rule,
@@ -33,8 +38,8 @@ pub(super) enum Rule {
     TimesAtMost(Rival, f64),
     /// superpipe is at least so many times as fast as the rival
     SpeedAtLeast(Rival, f64),
-    /// superpipe's time is at most so many nanoseconds more than the rival's
-    NanosecondsMore(Rival, f64),
+    /// superpipe is faster than the rival
+    Faster(Rival),
     /// from one size to the next, at least this share of the bandwidth remains
     StepKeeps(f64),
 }
@@ -60,7 +65,7 @@ const fn shm(
     sizes: &'static [usize],
     rule: Rule,
 ) -> Target {
-    Target { id, text, part, tests, who: OWN, places: &[REUSED], sizes, rule }
+    Target { id, text, part, tests, who: OWN, places: &[REUSED], distances: &Distance::ALL, sizes, rule }
 }
 
 const fn rdma(
@@ -70,7 +75,8 @@ const fn rdma(
     sizes: &'static [usize],
     rule: Rule,
 ) -> Target {
-    Target { id, text, part: Part::Rdma, tests, who: &[NOTIFY, FLAG], places: DRIVERS, sizes, rule }
+    let part = Part::Rdma;
+    Target { part, who: &[NOTIFY, FLAG], places: DRIVERS, ..shm(id, text, part, tests, sizes, rule) }
 }
 
 /// All of them, in the order of the page.
@@ -82,25 +88,38 @@ pub(super) const TARGETS: &[Target] = &[
         Part::Small, &[LATENCY], &[8], Rule::TimesAtMost(Rival::Named("ucx"), 0.75)),
     shm("small-peers", "64 B to 1 KiB, half round trip: at most 0.8x the best peer's",
         Part::Small, &[LATENCY], &[64, 256, K], Rule::TimesAtMost(Rival::BestPeer, 0.8)),
-    shm("medium-limit", "4 and 8 KiB, half round trip: within 1.2x of the bare ring",
-        Part::Small, &[LATENCY], &[4 * K, 8 * K], Rule::TimesAtMost(RING, 1.2)),
+    shm("medium-limit", "4 KiB, half round trip: within 1.15x of the bare ring",
+        Part::Small, &[LATENCY], &[4 * K], Rule::TimesAtMost(RING, 1.15)),
+    shm("medium-limit-long", "8 KiB, half round trip: within 1.2x of the bare ring",
+        Part::Small, &[LATENCY], &[8 * K], Rule::TimesAtMost(RING, 1.2)),
     shm("medium-peers", "4 and 8 KiB, half round trip: ahead of every peer",
-        Part::Small, &[LATENCY], &[4 * K, 8 * K], Rule::SpeedAtLeast(Rival::BestPeer, 1.0)),
-    shm("large-limit-short", "16 and 32 KiB, half round trip: the bare ring and 100 ns",
-        Part::Large, &[LATENCY], &[16 * K, 32 * K], Rule::NanosecondsMore(RING, 100.0)),
-    shm("large-limit", "64 KiB to 64 MiB, half round trip: at least 85 % of the bare ring",
-        Part::Large, &[LATENCY], &[64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M], Rule::SpeedAtLeast(RING, 0.85)),
-    shm("stream-limit", "16 KiB to 64 MiB, streaming: at least 85 % of the bare ring",
-        Part::Large, &[STREAM], LARGE, Rule::SpeedAtLeast(RING, 0.85)),
-    shm("large-peers", "16 KiB to 64 MiB, half round trip and streaming: at least 1.5x the best peer",
-        Part::Large, &[LATENCY, STREAM], LARGE, Rule::SpeedAtLeast(Rival::BestPeer, 1.5)),
+        Part::Small, &[LATENCY], &[4 * K, 8 * K], Rule::Faster(Rival::BestPeer)),
+    shm("large-limit", "16 KiB to 64 MiB, half round trip: at least 90 % of the bare ring",
+        Part::Large, &[LATENCY], LARGE, Rule::SpeedAtLeast(RING, 0.9)),
+    shm("stream-limit", "16 KiB to 64 MiB, streaming: at least 90 % of the bare ring",
+        Part::Large, &[STREAM], LARGE, Rule::SpeedAtLeast(RING, 0.9)),
+    Target { distances: &[Distance::Near],
+        ..shm("near-peers", "near, 16 KiB to 64 MiB, half round trip and streaming: at least 97 % of the best peer",
+            Part::Large, BOTH, LARGE, Rule::SpeedAtLeast(Rival::BestPeer, 0.97)) },
+    Target { distances: &[Distance::Apart, Distance::Far],
+        ..shm("large-peers", "apart and far, 16 KiB to 64 MiB, half round trip and streaming: ahead of every peer",
+            Part::Large, BOTH, LARGE, Rule::Faster(Rival::BestPeer)) },
+    Target { distances: &[Distance::Far],
+        ..shm("far-peers-short", "far, 64 KiB, half round trip and streaming: at least 2.5x the best peer",
+            Part::Large, BOTH, &[64 * K], Rule::SpeedAtLeast(Rival::BestPeer, 2.5)) },
+    Target { distances: &[Distance::Far],
+        ..shm("far-peers", "far, 256 KiB to 4 MiB, half round trip and streaming: at least 3x the best peer",
+            Part::Large, BOTH, &[256 * K, M, 4 * M], Rule::SpeedAtLeast(Rival::BestPeer, 3.0)) },
     Target { places: &[SUPERPIPE, ADVISED],
         ..shm("cold-peers", "cold destination of 4 MiB and more, allocated by superpipe or advised: at least 3x every peer",
             Part::Cold, &[LATENCY, STREAM], &[4 * M, 16 * M, 64 * M], Rule::SpeedAtLeast(Rival::BestPeer, 3.0)) },
     shm("no-cliff", "64 B to 64 MiB in steps of 5 %: no step loses more than 15 % of bandwidth",
         Part::Steps, &[LATENCY, STREAM], &[], Rule::StepKeeps(0.85)),
-    shm("first-message", "first message of a connection, resident buffers: at most 1.5x the median, at every size",
-        Part::First, &[CONNECTION], &[], Rule::TimesAtMost(Rival::Own(LATENCY), 1.5)),
+    shm("first-message-short", "first message of a connection below 1 KiB, resident buffers: at most 2x the median",
+        Part::First, &[CONNECTION], &[8, 64, 256], Rule::TimesAtMost(Rival::Own(LATENCY), 2.0)),
+    shm("first-message", "first message of a connection from 1 KiB on, resident buffers: at most 1.5x the median",
+        Part::First, &[CONNECTION], &[K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M, 16 * M, 64 * M],
+        Rule::TimesAtMost(Rival::Own(LATENCY), 1.5)),
     rdma("rdma-bound-short", "16 KiB: at least 88 % of the bound",
         &["rate"], &[16 * K], Rule::SpeedAtLeast(Rival::Named("bound"), 0.88)),
     rdma("rdma-bound", "from 64 KiB on: at least 95 % of the bound",

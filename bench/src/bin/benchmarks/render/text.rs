@@ -1,7 +1,8 @@
 //! Figures and names as the page shows them.
 
 use super::targets::Rule;
-use crate::figures::{Distance, Series, Spread};
+use crate::class::Class;
+use crate::figures::{Series, Spread};
 use crate::plan::{ADVISED, CONNECTION, LATENCY, PLAIN, STREAM, SUPERPIPE};
 
 /// Returns whether more is better: 10^6 bytes per second, and not a time.
@@ -47,12 +48,11 @@ pub(super) fn gb_per_s(bytes: usize, us: f64) -> f64 {
 pub(super) fn got(rule: Rule, spread: Spread) -> String {
     let Spread { median, min, max, .. } = spread;
     match rule {
-        Rule::NanosecondsMore(..) => format!("{median:.0} ns more ({min:.0} to {max:.0})"),
         Rule::StepKeeps(_) | Rule::SpeedAtLeast(_, ..1.0) => {
             format!("{:.0} % ({:.0} to {:.0})", median * 100.0, min * 100.0, max * 100.0)
         }
         Rule::TimesAtMost(..) => format!("{median:.3}x the time ({min:.3} to {max:.3})"),
-        Rule::SpeedAtLeast(..) => format!("{median:.2}x as fast ({min:.2} to {max:.2})"),
+        Rule::SpeedAtLeast(..) | Rule::Faster(_) => format!("{median:.2}x as fast ({min:.2} to {max:.2})"),
     }
 }
 
@@ -96,20 +96,19 @@ pub(super) fn place(of: Series<'_>) -> String {
     }
 }
 
-pub(super) const fn distance(distance: Distance) -> &'static str {
-    match distance {
-        Distance::SameCluster => "same cluster",
-        Distance::OtherCluster => "other clusters",
-        Distance::Mixed => "mixed",
-        Distance::Unknown => "",
+/// The name of a class, where there is one.
+pub(super) const fn class(class: Class) -> &'static str {
+    match class {
+        Class::At(_) | Class::Mixed => class.name(),
+        Class::Unknown => "",
     }
 }
 
-/// `same cluster, 7 rounds`
-pub(super) fn rounds(cores: Distance, count: usize) -> String {
+/// `near, 7 rounds`
+pub(super) fn rounds(of: Class, count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    let comma = if cores == Distance::Unknown { "" } else { ", " };
-    format!("{}{comma}{count} round{plural}", distance(cores))
+    let comma = if of == Class::Unknown { "" } else { ", " };
+    format!("{}{comma}{count} round{plural}", class(of))
 }
 
 /// A table of a head and rows.

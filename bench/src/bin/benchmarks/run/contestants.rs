@@ -1,17 +1,16 @@
-//! The contestants of a part, and a round of each.
+//! The contestants of a part, and a visit to each.
 
 use superpipe_bench::failure::Failure;
+use superpipe_bench::probe::Distance;
 
 use super::Timing;
 use super::environment::Environment;
 use super::limits::{self, Limits};
-use super::peers::{PEERS, Peer};
-use super::rperf::{self, Rperf};
-use crate::figures::{self, Distance, Figures, Kind, Series};
+use super::peers::{self, PEERS, Peer};
+use super::resident::Resident;
+use super::rperf;
+use crate::figures::{self, Figures, Kind, Series};
 use crate::plan::{ADVISED, CONNECTION, Cell, PLAIN, Part, REUSED, SUPERPIPE};
-
-/// Connections of a round that each have a first message of every size.
-const CONNECTIONS: usize = 3;
 
 /// A contestant, with the memory that it receives into.
 pub(crate) struct Contestant {
@@ -24,7 +23,8 @@ pub(crate) struct Contestant {
 enum Who {
     Limit(Limits),
     Superpipe,
-    Peer(&'static Peer),
+    /// with its processes, from its first visit on
+    Peer(&'static Peer, Option<Resident>),
 }
 
 impl Contestant {
@@ -41,52 +41,61 @@ impl Contestant {
             Part::Waiting | Part::Rdma => Vec::new(),
         };
         if with_peers && part.is_contest() {
-            all.extend(PEERS.iter().map(|peer| new(Who::Peer(peer), part.memory())));
+            all.extend(PEERS.iter().map(|peer| new(Who::Peer(peer, None), part.memory())));
         }
         all
     }
 
-    /// Prepares for a distance of the cores.
-    pub(crate) fn tune(
+    /// Prepares for cells at a distance. Returns whether that took time, in which the cores may have moved.
+    pub(crate) fn prepare(
         &mut self,
         environment: &Environment,
         cells: &[Cell],
         distance: Distance,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         match &mut self.who {
             Who::Limit(limits) => limits.tune(environment, cells, distance),
-            Who::Superpipe | Who::Peer(_) => Ok(()),
+            Who::Peer(peer, resident @ None) => {
+                let started = resident.insert(peer.start(environment)?);
+                self.version = peers::version(started);
+                Ok(true)
+            }
+            Who::Superpipe | Who::Peer(..) => Ok(false),
         }
     }
 
-    /// Runs one round.
-    pub(crate) fn run(
+    /// Measures cells. It was prepared for them.
+    pub(crate) fn visit(
         &mut self,
         environment: &Environment,
-        server: &Rperf,
         part: Part,
         cells: &[Cell],
         distance: Distance,
     ) -> Result<Vec<Timing>, Failure> {
-        match &self.who {
+        match &mut self.who {
             Who::Limit(limits) => limits.run(environment, cells, distance),
-            Who::Superpipe if part == Part::First => {
-                let mut timings = Vec::new();
-                for _ in 0..CONNECTIONS {
-                    timings.extend(server.run(environment, cells, self.place, true)?);
+            Who::Superpipe => rperf::run(environment, cells, self.place, part == Part::First),
+            Who::Peer(peer, resident) => {
+                let mut running = match resident.take() {
+                    Some(running) => running,
+                    None => peer.start(environment)?,
+                };
+                let mut timings = peers::run(&mut running, cells, self.place);
+                if let Err(failure) = &timings {
+                    eprintln!("warning: {failure}; it is started again");
+                    // The names of its pipes are free once it has ended.
+                    drop(running);
+                    running = peer.start(environment)?;
+                    timings = peers::run(&mut running, cells, self.place);
                 }
-                Ok(timings)
-            }
-            Who::Superpipe => server.run(environment, cells, self.place, false),
-            Who::Peer(peer) => {
-                let (timings, version) = peer.run(environment, cells, self.place)?;
-                self.version = version;
+                let timings = timings?;
+                *resident = Some(running);
                 Ok(timings)
             }
         }
     }
 
-    /// Adds what a round took to the figures of a part.
+    /// Adds what a visit took to the figures of a part.
     pub(crate) fn add(&self, figures: &mut Figures, round: usize, part: Part, timings: &[Timing]) {
         for timing in timings {
             let Cell { test, bytes: size, .. } = timing.cell;
@@ -101,8 +110,7 @@ impl Contestant {
     /// Adds the configurations that were found to be the best, if it is the limit.
     pub(crate) fn add_bests(&self, figures: &mut Figures, cells: &[Cell]) {
         if let Who::Limit(limits) = &self.who {
-            let used = figures.distances();
-            figures.bests.extend(limits.bests(cells, &used));
+            figures.bests.extend(limits.bests(cells));
         }
     }
 
@@ -124,7 +132,7 @@ impl Contestant {
                 let command = rperf::client(environment, first.as_slice(), self.place, part == Part::First)?;
                 (SUPERPIPE, Kind::Superpipe, String::new(), Some(command))
             }
-            Who::Peer(peer) => {
+            Who::Peer(peer, _) => {
                 let command = peer.command(environment, first.as_slice(), self.place);
                 (peer.title, peer.kind, peer.settings(), Some(command))
             }
@@ -143,7 +151,7 @@ impl Contestant {
         match &self.who {
             Who::Limit(_) => "limit",
             Who::Superpipe => SUPERPIPE,
-            Who::Peer(peer) => peer.id,
+            Who::Peer(peer, _) => peer.id,
         }
     }
 }

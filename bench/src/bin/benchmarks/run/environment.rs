@@ -2,30 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 use std::{env, io};
 
+use superpipe::os::distance::{ProbeError, one_way_ns};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::options::Cores;
+use superpipe_bench::probe::Distance;
 
-use super::launch;
-use crate::figures::Distance;
-
-/// The time of 8 bytes from core to core above which they share no cache: some 30 ns in the same cluster, 200 in others.
-const OTHER_CLUSTER_NS: f64 = 100.0;
-const PROBE: &[&str] = &[
-    "--slots",
-    "64",
-    "--stride",
-    "128",
-    "--pause",
-    "yes",
-    "--rounds",
-    "1",
-    "--seconds-per-config",
-    "0.01",
-    "--json",
-];
+/// Probes until a core that other programs keep busy has answered.
+const PROBES_MAX: u32 = 10;
 
 /// Environment of every contestant.
 pub(crate) struct Environment {
@@ -37,6 +23,15 @@ pub(crate) struct Environment {
     pub(crate) peers: PathBuf,
     pub(crate) cores: Cores,
     pub(crate) is_quick: bool,
+    /// directory of sockets and pipes, removed at the end
+    scratch: PathBuf,
+}
+
+/// The time of 8 bytes from core to core, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) ns: f64,
+    pub(crate) distance: Distance,
 }
 
 impl Environment {
@@ -46,7 +41,9 @@ impl Environment {
         let programs = own.parent().map(PathBuf::from).unwrap_or_default();
         let peers = programs.parent().map(|target| target.join("peers")).unwrap_or_default();
         let tools = tools.unwrap_or(&programs).to_owned();
-        Ok(Self { programs, tools, peers, cores, is_quick })
+        let scratch = env::temp_dir().join(format!("superpipe-benchmarks-{}", process::id()));
+        fs::create_dir_all(&scratch).map_err(|error| Failure::Os("make a directory", error))?;
+        Ok(Self { programs, tools, peers, cores, is_quick, scratch })
     }
 
     /// Returns the command of a program of this package.
@@ -64,13 +61,22 @@ impl Environment {
         format!("{},{}", self.cores.client, self.cores.server)
     }
 
-    /// Probes the time of 8 bytes from core to core.
-    pub(crate) fn distance_ns(&self) -> Result<f64, Failure> {
-        let mut command = self.program("limit_lines")?;
-        command.args(PROBE).args(["--cores", &self.cores()]);
-        let distance_us = launch::objects(&mut command)?.last().and_then(|object| object["p50_us"].as_f64());
-        let distance_us = distance_us.ok_or_else(|| Failure::Usage("the probe printed nothing".into()))?;
-        Ok((distance_us * 1e4).round() / 10.0)
+    /// Returns the path of a socket or pipe.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    /// Probes the distance of the cores, as `rperf --distance` does.
+    pub(crate) fn probe(&self) -> Result<Probe, Failure> {
+        let mut outcome = Err(ProbeError::Timeout);
+        for _ in 0..PROBES_MAX {
+            outcome = one_way_ns([self.cores.client, self.cores.server]);
+            if outcome != Err(ProbeError::Timeout) {
+                break;
+            }
+        }
+        let ns = outcome.map_err(|error| Failure::Usage(format!("cannot probe the cores: {error}")))?;
+        Ok(Probe { ns: (ns * 10.0).round() / 10.0, distance: Distance::of(ns) })
     }
 
     /// Returns a command as the page shows it, without this machine's paths.
@@ -87,6 +93,13 @@ impl Environment {
     }
 }
 
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // It is temporary.
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
 fn command(directory: &Path, name: &str) -> Result<Command, Failure> {
     let path = directory.join(name);
     if path.exists() {
@@ -96,29 +109,8 @@ fn command(directory: &Path, name: &str) -> Result<Command, Failure> {
     Err(Failure::Os("run a program", missing))
 }
 
-/// Returns the distance during a round, from the times before and after it.
-pub(crate) fn distance(before_ns: f64, after_ns: f64) -> Distance {
-    match (before_ns > OTHER_CLUSTER_NS, after_ns > OTHER_CLUSTER_NS) {
-        (false, false) => Distance::SameCluster,
-        (true, true) => Distance::OtherCluster,
-        _ => Distance::Mixed,
-    }
-}
-
 /// The machine's load average over a minute.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Distance, distance};
-
-    #[test]
-    fn a_round_is_of_one_kind_only_if_nothing_changed() {
-        assert_eq!(distance(30.0, 48.0), Distance::SameCluster);
-        assert_eq!(distance(190.0, 230.0), Distance::OtherCluster);
-        assert_eq!([distance(30.0, 200.0), distance(200.0, 30.0)], [Distance::Mixed; 2]);
-    }
 }

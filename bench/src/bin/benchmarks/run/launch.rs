@@ -10,10 +10,10 @@ use serde_json::Value;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::process::die_with_parent;
 
-/// Deadline of a program: a whole sweep of a limit, or all of a peer's sizes.
+/// Deadline of a program: a whole sweep of a limit, or all sizes of a client.
 pub(crate) const SECONDS_MAX: u64 = 180;
 /// Characters of a failed program's output that the error quotes.
-const QUOTED_MAX: usize = 2000;
+pub(crate) const QUOTED_MAX: usize = 2000;
 
 /// Returns the JSON objects that the command prints, if it succeeds in time.
 pub(crate) fn objects(command: &mut Command) -> Result<Vec<Value>, Failure> {

@@ -1,4 +1,7 @@
-//! Measuring: part by part, in rounds in which every contestant has its turn.
+//! Measuring: part by part, in rounds of each distance of the cores, in which every contestant has its turn.
+//!
+//! A visit is one contestant's measurement of one test and size, some 50 ms, with a probe of the distance before and after it. `sequence` says
+//! which visit is next.
 
 mod contestants;
 mod environment;
@@ -6,25 +9,34 @@ mod launch;
 mod limits;
 mod machine;
 mod peers;
+mod resident;
 mod rperf;
+mod sequence;
 mod waiting;
 
+use core::time::Duration;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
 
 use serde_json::Value;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::options::Cores;
+use superpipe_bench::probe::Distance;
 
-use crate::figures::{Distance, Figures, Round};
+use crate::class::Class;
+use crate::figures::{Figures, Round};
 use crate::plan::{Cell, LATENCY, Part};
 use contestants::Contestant;
 use environment::Environment;
 use rperf::Rperf;
+use sequence::{Sequence, Slice, Visit};
 
-/// Runs of a round during which the distance of the cores changes.
-const ATTEMPTS_MAX: u32 = 3;
 /// The load average above which the machine is not idle.
 const LOAD_MAX: f64 = 0.5;
+/// Time until the next probe if there is nothing to measure at the present distance.
+const IDLE: Duration = Duration::from_millis(50);
+const MINUTES_MAX: f64 = 24.0 * 60.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -37,9 +49,12 @@ pub(crate) struct Options {
     /// Measure only these parts; the files of the others stay as they are
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Rounds of a part at the same distance of the cores; up to twice as many are run for that
-    #[arg(long, default_value_t = 7, value_parser = at_least_one)]
+    /// Rounds of a part at each distance of the cores; up to twice as many are run while others lack theirs
+    #[arg(long, default_value_t = 9, value_parser = at_least_one)]
     rounds: usize,
+    /// Minutes for all parts but waiting: distances that are not seen long enough within them have fewer rounds
+    #[arg(long, default_value_t = 20.0, value_parser = minutes)]
+    minutes: f64,
     /// Measure the peers as well, which scripts/peers.sh must have set up
     #[arg(long)]
     peers: bool,
@@ -62,15 +77,25 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let facts = machine::describe(&environment);
     let chosen =
         Part::LOCAL.into_iter().filter(|part| options.only.is_empty() || options.only.contains(part));
-    for part in chosen {
+    let chosen: Vec<Part> = chosen.collect();
+    let end = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
+    for (index, &part) in chosen.iter().enumerate() {
+        let shares: u32 = chosen[index..].iter().map(|part| part.share()).sum();
+        let now = Instant::now();
+        let until = now + end.saturating_duration_since(now) * part.share() / shares.max(1);
         let mut figures = match part {
             Part::Waiting => waiting::run(&environment, options)?,
-            _ => run_part(&environment, options, part)?,
+            _ => run_part(&environment, options, part, until)?,
         };
         figures.facts.clone_from(&facts);
         figures.write(&options.dir.join("benchmarks").join(format!("{}.jsonl", part.name())))?;
     }
     Ok(())
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=MINUTES_MAX).contains(minutes));
+    minutes.ok_or_else(|| format!("'{text}' is not a number of minutes from 0 to {MINUTES_MAX}"))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -95,24 +120,59 @@ impl Timing {
     }
 }
 
-fn run_part(environment: &Environment, options: &Options, part: Part) -> Result<Figures, Failure> {
-    let cells = part.cells(options.quick);
+/// What a visit took, with the least and the most time of 8 bytes around it.
+struct Taken {
+    timings: Vec<Timing>,
+    least_ns: f64,
+    most_ns: f64,
+}
+
+/// Measures until each distance has its rounds, or the time is over.
+fn run_part(
+    environment: &Environment,
+    options: &Options,
+    part: Part,
+    until: Instant,
+) -> Result<Figures, Failure> {
+    let is_quick = environment.is_quick;
+    let (wanted, most) = if is_quick { (1, 1) } else { (options.rounds, 2 * options.rounds) };
+    let _server = Rperf::new(environment)?;
     let mut contestants = Contestant::all(part, options.peers);
-    let server = Rperf::new(environment)?;
-    let mut figures = Figures::default();
-    let rounds_wanted = if options.quick { 1 } else { options.rounds };
-    for round in 0..2 * rounds_wanted {
-        eprintln!("{}: round {}", part.name(), round + 1);
-        let ran = run_round(environment, &server, part, round, &cells, &mut contestants)?;
-        figures.rounds.push(ran.0);
-        for (index, timings) in ran.1 {
-            contestants[index].add(&mut figures, round, part, &timings);
+    let mut sequence = Sequence::new(contestants.len(), wanted, most);
+    let mut rounds = Rounds::default();
+    let start = Instant::now();
+    let now_ns = || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let mut at = environment.probe()?;
+    // A quick run takes the first distance for all.
+    while !sequence.is_done() && (is_quick || Instant::now() < until) {
+        let Some(step) = sequence.next(at.distance) else {
+            thread::sleep(IDLE);
+            at = environment.probe()?;
+            continue;
+        };
+        let units = part.units(step.round, is_quick);
+        let contestant = &mut contestants[step.contestant];
+        if contestant.prepare(environment, &units[step.unit], step.distance)? && !is_quick {
+            at = environment.probe()?;
+            continue;
         }
-        let count = |distance| figures.round_count(distance);
-        if count(Distance::SameCluster).max(count(Distance::OtherCluster)) >= rounds_wanted {
-            break;
+        let begin_ns = now_ns();
+        let timings = contestant.visit(environment, part, &units[step.unit], step.distance)?;
+        let after = if is_quick { at } else { environment.probe()? };
+        let taken = Taken { timings, least_ns: at.ns.min(after.ns), most_ns: at.ns.max(after.ns) };
+        let visit = Visit { step, begin_ns, end_ns: now_ns(), after: after.distance, taken };
+        if let Some(slice) = sequence.record(visit, units.len()) {
+            if slice.is_last {
+                eprintln!("{}: {}, round {} of {wanted}", part.name(), slice.distance, slice.round + 1);
+            }
+            rounds.add(part, &contestants, &slice);
         }
+        at = after;
     }
+    let seen = Distance::ALL.map(|at| format!("{} {}", sequence.rounds(at), at.name())).join(", ");
+    eprintln!("{}: complete rounds: {seen}", part.name());
+    let cells = part.cells(is_quick);
+    let mut figures = rounds.figures;
     for contestant in &contestants {
         let described = contestant.describe(environment, part, &cells)?;
         // superpipe takes part once per kind of memory
@@ -124,46 +184,29 @@ fn run_part(environment: &Environment, options: &Options, part: Part) -> Result<
     Ok(figures)
 }
 
-/// A round's timings, by the index of the contestant.
-type Timings = Vec<(usize, Vec<Timing>)>;
+/// The figures of a part, and the places of the rounds of each distance among its rounds.
+#[derive(Default)]
+struct Rounds {
+    figures: Figures,
+    places: [Vec<usize>; Distance::ALL.len()],
+}
 
-/// Runs every contestant once: forwards and backwards in turn, since the first may find the machine in another state.
-fn run_round(
-    environment: &Environment,
-    server: &Rperf,
-    part: Part,
-    round: usize,
-    cells: &[Cell],
-    contestants: &mut [Contestant],
-) -> Result<(Round, Timings), Failure> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let load = environment::load();
-        let now_ns = environment.distance_ns()?;
-        let tuned_for = environment::distance(now_ns, now_ns);
-        for contestant in &mut *contestants {
-            contestant.tune(environment, cells, tuned_for)?;
+impl Rounds {
+    fn add(&mut self, part: Part, contestants: &[Contestant], slice: &Slice<Taken>) {
+        let places = &mut self.places[slice.distance as usize];
+        if slice.round == places.len() {
+            places.push(self.figures.rounds.len());
+            let (class, load) = (Class::At(slice.distance), environment::load());
+            let none = Round { class, least_ns: f64::INFINITY, most_ns: 0.0, again: 0, load };
+            self.figures.rounds.push(none);
         }
-        // probed again, since tuning took its time
-        let before_ns = environment.distance_ns()?;
-        let mut order: Vec<usize> = (0..contestants.len()).collect();
-        if !round.is_multiple_of(2) {
-            order.reverse();
+        let place = places[slice.round];
+        self.figures.rounds[place].again += slice.again;
+        for (contestant, taken) in contestants.iter().zip(&slice.taken) {
+            let round = &mut self.figures.rounds[place];
+            round.least_ns = round.least_ns.min(taken.least_ns);
+            round.most_ns = round.most_ns.max(taken.most_ns);
+            contestant.add(&mut self.figures, place, part, &taken.timings);
         }
-        let mut timings = Vec::new();
-        for index in order {
-            timings.push((index, contestants[index].run(environment, server, part, cells, tuned_for)?));
-        }
-        let after_ns = environment.distance_ns()?;
-        let mut distance = environment::distance(before_ns, after_ns);
-        if distance != tuned_for {
-            distance = Distance::Mixed;
-        }
-        if distance != Distance::Mixed || attempts == ATTEMPTS_MAX || environment.is_quick {
-            timings.sort_by_key(|(index, _)| *index);
-            return Ok((Round { distance, attempts, before_ns, after_ns, load }, timings));
-        }
-        eprintln!("{}: the distance of the cores changed; the round is run again", part.name());
     }
 }

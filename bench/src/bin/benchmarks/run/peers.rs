@@ -6,7 +6,8 @@ use superpipe_bench::failure::Failure;
 
 use super::Timing;
 use super::environment::Environment;
-use super::launch::{self, SECONDS_MAX};
+use super::launch::SECONDS_MAX;
+use super::resident::Resident;
 use crate::figures::Kind;
 use crate::plan::{Cell, REUSED};
 
@@ -100,8 +101,20 @@ impl Peer {
         all.join(" ")
     }
 
-    /// Returns the command that runs all cells.
+    /// Returns the command that runs cells, as a person may repeat it.
     pub(crate) fn command(&self, environment: &Environment, cells: &[Cell], place: &str) -> Command {
+        let mut command = self.program(environment);
+        command.args(cells.iter().map(|cell| test(cell, place)));
+        command
+    }
+
+    /// Starts its processes.
+    pub(crate) fn start(&self, environment: &Environment) -> Result<Resident, Failure> {
+        let control = environment.scratch(&format!("peer-{}", self.id));
+        Resident::start(self.title, &mut self.program(environment), &control)
+    }
+
+    fn program(&self, environment: &Environment) -> Command {
         let harness = environment.peers.join("bin").join(self.program);
         let own = environment.peers.join(self.program);
         let mut command = match self.launcher {
@@ -127,36 +140,24 @@ impl Peer {
         };
         command.envs(self.settings.iter().copied()).env("PEER_ROOT", environment.peers.join("run/"));
         command.args(["--cores", &environment.cores(), "--seconds-max", &SECONDS_MAX.to_string()]);
-        let suffix = if place == REUSED { "" } else { "-fresh" };
-        command
-            .args(cells.iter().map(|cell| format!("{}{suffix}:{}:{}", cell.test, cell.bytes, cell.messages)));
         command
     }
+}
 
-    /// Runs one round. Returns its timings and the version that the peer prints.
-    pub(crate) fn run(
-        &self,
-        environment: &Environment,
-        cells: &[Cell],
-        place: &str,
-    ) -> Result<(Vec<Timing>, String), Failure> {
-        let objects = launch::objects(&mut self.command(environment, cells, place))?;
-        let version = objects.iter().find(|object| object["event"] == "version");
-        let version =
-            short_version(version.and_then(|object| object["version"].as_str()).unwrap_or_default());
-        let timings = cells.iter().map(|cell| {
-            let of_cell = |object: &&serde_json::Value| {
-                object["event"] == "result"
-                    && object["test"] == cell.test
-                    && object["bytes"].as_u64() == u64::try_from(cell.bytes).ok()
-            };
-            let object = objects.iter().find(of_cell).ok_or_else(|| {
-                Failure::Usage(format!("{}: no result of {} B, {}", self.title, cell.bytes, cell.test))
-            })?;
-            Ok(Timing::new(object, *cell))
-        });
-        Ok((timings.collect::<Result<_, Failure>>()?, version))
-    }
+/// Measures cells with a peer that was started.
+pub(crate) fn run(resident: &mut Resident, cells: &[Cell], place: &str) -> Result<Vec<Timing>, Failure> {
+    cells.iter().map(|cell| Ok(Timing::new(&resident.run(&test(cell, place))?, *cell))).collect()
+}
+
+/// The version that a peer prints.
+pub(crate) fn version(resident: &Resident) -> String {
+    short_version(resident.hello()["version"].as_str().unwrap_or_default())
+}
+
+/// A test, as the harness names it.
+fn test(cell: &Cell, place: &str) -> String {
+    let suffix = if place == REUSED { "" } else { "-fresh" };
+    format!("{}{suffix}:{}:{}", cell.test, cell.bytes, cell.messages)
 }
 
 /// Returns the words up to the first comma, with single spaces.

@@ -4,6 +4,7 @@ use superpipe_bench::failure::Failure;
 
 use super::environment::{self, Environment};
 use super::{Options, launch};
+use crate::class::Class;
 use crate::figures::{Figures, Round, Series};
 use crate::plan::LATENCY;
 
@@ -22,7 +23,7 @@ pub(crate) fn run(environment: &Environment, options: &Options) -> Result<Figure
     for round in 0..rounds {
         eprintln!("waiting: round {}", round + 1);
         let load = environment::load();
-        let before_ns = environment.distance_ns()?;
+        let before = environment.probe()?;
         let mut command = environment.program("waiting")?;
         command.args([
             "--cores",
@@ -48,9 +49,9 @@ pub(crate) fn run(environment: &Environment, options: &Options) -> Result<Figure
                 figures.add(round, Series { test: &test, who, place, size }, figure);
             }
         }
-        let after_ns = environment.distance_ns()?;
-        let distance = environment::distance(before_ns, after_ns);
-        figures.rounds.push(Round { distance, attempts: 1, before_ns, after_ns, load });
+        let after = environment.probe()?;
+        let [least_ns, most_ns] = [before.ns.min(after.ns), before.ns.max(after.ns)];
+        figures.rounds.push(Round { class: Class::of(least_ns, most_ns), least_ns, most_ns, again: 0, load });
     }
     Ok(figures)
 }
