@@ -10,13 +10,13 @@ help: ## this list
 demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then flip a bit on purpose
 	@scripts/demo.sh
 
-bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (10 minutes, nothing else running)
+bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (20 minutes at most, nothing else running)
 	@scripts/bench.sh
 
 bench-vm: ## measure over rxe and siw in a VM beside perftest and UCX: the part RDMA of docs/benchmarks.md (10 minutes, nothing else running)
 	@scripts/bench-vm.sh
 
-compare: ## the same beside UCX, Open MPI, MPICH, Intel MPI and iceoryx2: docs/benchmarks.md (12 minutes; fetches them)
+compare: ## the same beside UCX, Open MPI, MPICH, Intel MPI and iceoryx2: docs/benchmarks.md (45 minutes at most; fetches them)
 	@scripts/compare.sh
 
 test: ## everything that CI runs: lint, then every test, with seconds per stage

@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{
-    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Driver, Endpoint, Fabric, FlagPlace,
-    Landing, Layout, Line, Nanos, Notification, Origin, Reason, SqFull, WrId, word,
+    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyKernel, Driver, Endpoint, Fabric,
+    FlagPlace, Landing, Layout, Line, Nanos, Notification, Origin, Reason, SqFull, WrId, word,
 };
 
 /// Layout of both landing buffers: 32 blocks of 4 KiB, with the slot lines in front of the blocks.
-const LAYOUT: Layout = Layout { block_bytes: 4096, block_count: 32, flags: FlagPlace::Apart };
+const LAYOUT: Layout =
+    Layout { block_bytes: 4096, block_count: 32, flags: FlagPlace::Apart { group_blocks: 1 } };
 
 /// Lengths of the messages: one that fits a slot line, one that fits a block, and one that is eight times as long as the landing buffer.
 const MESSAGES: [usize; 3] = [8, 1024, 1 << 20];
@@ -123,7 +124,7 @@ impl Fabric for Threads {
         word::take_line(self.memory(from).line(at))
     }
 
-    fn copy_out(&mut self, (): &mut (), from: Span, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, (): &mut (), from: Span, at: u32, to: &mut [u8], _: CopyKernel) {
         self.read(from, at, to);
     }
 
@@ -137,7 +138,7 @@ impl Fabric for Threads {
         word::publish(&self.memory(to).0[at as usize / 8], flag);
     }
 
-    fn copy_in(&mut self, (): &mut (), to: Span, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, (): &mut (), to: Span, at: u32, from: &[u8], _: CopyKernel) {
         let memory = self.memory(to);
         for (index, byte) in from.iter().enumerate() {
             // Only this end writes here, so the word does not change between the read and the write.

@@ -8,7 +8,7 @@ use core::ops::Range;
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
-use superpipe_core::{Counters, Event, Incoming, Reason};
+use superpipe_core::{CopyKernel, Counters, Event, Incoming, Reason};
 
 use crate::address::Address;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
@@ -375,7 +375,7 @@ impl Connection {
         }))
     }
 
-    /// Waits until the peer has received and acknowledged everything that was sent. The peer acknowledges a message of more than 40 bytes
+    /// Waits until the peer has received and acknowledged everything that was sent. The peer acknowledges a message of more than 104 bytes
     /// (over RDMA: 64 KiB) or a stream at its end, and the last few smaller messages at its next wait, progress or close.
     ///
     /// # Errors
@@ -415,6 +415,19 @@ impl Connection {
     #[cfg(feature = "internals")]
     pub fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.set_protocol(protocol));
+    }
+
+    /// Sets how this end copies over shared memory, into the peer's landing buffer and out of its own, in messages of 4 KiB and more. By default, and
+    /// with `None`, it chooses while data flow: [`counters`](Self::counters) say what. Without effect over RDMA.
+    pub fn pin_copies(&mut self, copy_in: Option<CopyKernel>, copy_out: Option<CopyKernel>) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.pin_copies(copy_in, copy_out));
+    }
+
+    /// Sets how many bytes of the peer's landing buffer this end cycles through, over shared memory: whole blocks, at least what holds a message of
+    /// 64 KiB wherever it begins (68 KiB with blocks of 4 KiB), at most all, which is the default. Fewer stay in smaller caches. With `None` it chooses while
+    /// data flow, among the whole, a quarter and so on down to 128 KiB: [`counters`](Self::counters) say what. Without effect over RDMA.
+    pub fn set_window(&mut self, bytes: Option<u32>) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_window(bytes));
     }
 
     /// Sets the wait strategy from now on.

@@ -8,6 +8,7 @@ use superpipe_core::{Arrival, Protocol};
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::DeviceName;
 use crate::fabric::shm::PeerCred;
+use crate::os::MemoryPlacement;
 
 /// Fabric and negotiated settings of a connection, for reports. Both ends have the same settings; [`Tuning`](crate::Tuning) proposes them.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub struct Description {
     pub folds: u8,
     /// Bytes of a block.
     pub block_bytes: u32,
+    /// Blocks of a group, which have one flag; 1 over RDMA.
+    pub group_blocks: u32,
     /// When landing buffers are provisioned.
     pub landing: LandingMode,
     /// Bytes of all blocks of a landing buffer; of the largest one, if landing is on demand.
@@ -39,6 +42,8 @@ pub struct Description {
     pub provisioned_bytes: u64,
     /// Bytes of these that are posted receives, with what messages are sent from; 0 over shared memory.
     pub receive_bytes: u64,
+    /// Memory node of this end's landing buffers and images, and the reason for it. Over shared memory each end places its own segment.
+    pub memory: MemoryPlacement,
 }
 
 impl Description {
@@ -48,6 +53,7 @@ impl Description {
         negotiated: &Negotiated,
         arrival_reason: &'static str,
         provisioned_bytes: u64,
+        memory: MemoryPlacement,
     ) -> Self {
         let Negotiated { config, layout, landing, .. } = negotiated;
         Self {
@@ -59,11 +65,13 @@ impl Description {
             arrival_reason,
             folds: config.folds,
             block_bytes: layout.block_bytes,
+            group_blocks: layout.group_blocks(),
             landing: *landing,
             landing_bytes: layout.block_bytes * layout.block_count,
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             provisioned_bytes,
             receive_bytes: 0,
+            memory,
         }
     }
 }

@@ -69,7 +69,7 @@ pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use listener::Listener;
 pub use options::{Options, PeerTrust};
-pub use os::WaitStrategy;
+pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
 pub use outcome::{TryRecv, TrySend};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
@@ -81,7 +81,10 @@ pub use superpipe_core::driver::setup::{LandingMode, Tuning};
 pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, WaitStrategyParseError};
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
-pub use superpipe_core::{Arrival, Counters, Event, Incoming, Length, Protocol, Reason};
+pub use superpipe_core::{
+    Arrival, CopyKernel, Counters, Event, Incoming, Length, Protocol, Reason, SIZE_CLASSES, WindowReason,
+    size_class_bytes,
+};
 pub use trusted_buf::TrustedBuf;
 
 #[cfg(doctest)]

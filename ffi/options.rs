@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::RdmaDevice;
-use crate::os::WaitStrategy;
+use crate::os::{MemoryNode, WaitStrategy};
 use superpipe_core::driver::setup::{Defaults, Tuning};
 
 /// Options of a connection or listener. Set the fields that matter and take the others from the default, since later versions add some:
@@ -43,6 +43,8 @@ pub struct Options {
     /// memory is provisioned. The size that [`Tuning::landing_bytes`] of this end makes, with its own block length, is always allowed.
     /// Default: 64 MiB.
     pub landing_bytes_max: u32,
+    /// Memory node that the memory of connections comes from. Default: that of the thread's memory policy, or of its core.
+    pub memory_node: MemoryNode,
     /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`]. Default: none.
     pub interrupt: Option<&'static AtomicBool>,
 }
@@ -94,6 +96,7 @@ impl Default for Options {
             peer_trust: PeerTrust::default(),
             tuning: Tuning::default(),
             landing_bytes_max: 64 << 20,
+            memory_node: MemoryNode::default(),
             interrupt: None,
         }
     }
@@ -126,6 +129,7 @@ impl Options {
         if self.idle_timeout.is_zero() {
             return usage(Err("an idle timeout of zero ends every wait: make it longer"));
         }
+        usage(self.memory_node.check())?;
         usage(Defaults::validate(&self.tuning))
     }
 

@@ -5,8 +5,8 @@ use core::ops::{Deref, DerefMut};
 use core::slice;
 
 use crate::error::Error;
-use crate::os::Mapping;
 use crate::os::map::HUGE_PAGE_BYTES;
+use crate::os::{Mapping, MemoryPlacement};
 
 /// Length from which a huge page pays, even if most of it is not asked for: its first write is three times as fast as that of small
 /// pages (docs/performance.md, "Cold memory").
@@ -55,7 +55,22 @@ impl RecvBuf {
     /// # Errors
     /// `Limit`: too little memory, or RLIMIT_AS.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        Ok(Self { mapping: Mapping::anonymous(bytes_to_map(bytes))?, len: bytes })
+        Self::at(bytes, MemoryPlacement::default())
+    }
+
+    /// Makes a buffer as [`new`](Self::new) does, of memory of a node: that of a connection is in its
+    /// [`Description::memory`](crate::Description::memory). If the node has no free memory, pages come from the nearest one that has.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). `Os`: there is no such node, or this process may not use it.
+    pub fn on_node(bytes: usize, node: u32) -> Result<Self, Error> {
+        Self::at(bytes, MemoryPlacement::on(node))
+    }
+
+    fn at(bytes: usize, memory: MemoryPlacement) -> Result<Self, Error> {
+        let mapping = Mapping::anonymous(bytes_to_map(bytes))?;
+        memory.place(&mapping)?;
+        Ok(Self { mapping, len: bytes })
     }
 
     /// Returns the bytes of memory that the buffer takes once all of it was written.
@@ -127,7 +142,26 @@ impl fmt::Debug for RecvBuf {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::os::memory_node::some_placement;
     use crate::os::page::page_bytes;
+
+    #[test]
+    fn a_buffer_on_a_node_is_of_that_node() {
+        let Some(placement) = some_placement() else { return };
+        let node = placement.node().unwrap();
+        let mut buffer = RecvBuf::on_node(10_000, node).unwrap();
+        assert_eq!(buffer.mapping.preferred_node(), Some(node));
+        buffer.make_resident().unwrap();
+        assert_eq!(buffer.mapping.node_at(9_999), Some(node));
+        assert!(buffer.iter().all(|byte| *byte == 0));
+        let error = RecvBuf::on_node(1, 1023).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Os, "{error}");
+        let registered = crate::RegisteredBuf::on_node(10_000, node).unwrap();
+        assert_eq!(registered.memory().exposed().mapping().preferred_node(), Some(node));
+        assert!(
+            crate::RegisteredBuf::on_node(1, 1023).is_err() && crate::TrustedBuf::on_node(1, 1023).is_err()
+        );
+    }
 
     const HUGE: usize = HUGE_PAGE_BYTES;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::fabric::RegisteredMemory;
+use crate::os::MemoryPlacement;
 
 /// A buffer that messages are sent out of, and received into, without a copy through blocks where the fabric allows it.
 ///
@@ -64,7 +65,20 @@ impl RegisteredBuf {
     /// # Errors
     /// `Limit`: too little memory, too many open files, or RLIMIT_AS. `Os`: the kernel makes no such memory, which needs Linux 5.1.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        Ok(Self { memory: Arc::new(RegisteredMemory::new(bytes)?), len: bytes })
+        Self::at(bytes, MemoryPlacement::default())
+    }
+
+    /// Makes a buffer as [`new`](Self::new) does, of memory of a node: that of a connection is in its
+    /// [`Description::memory`](crate::Description::memory). If the node has no free memory, pages come from the nearest one that has.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). `Os`: there is no such node, or this process may not use it.
+    pub fn on_node(bytes: usize, node: u32) -> Result<Self, Error> {
+        Self::at(bytes, MemoryPlacement::on(node))
+    }
+
+    fn at(bytes: usize, memory: MemoryPlacement) -> Result<Self, Error> {
+        Ok(Self { memory: Arc::new(RegisteredMemory::new(bytes, memory)?), len: bytes })
     }
 
     /// Returns the memory.

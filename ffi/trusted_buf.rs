@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
 use crate::fabric::TrustedMemory;
+use crate::os::MemoryPlacement;
 
 /// A buffer that messages are received into, and that a trusted peer may write.
 ///
@@ -70,7 +71,20 @@ impl TrustedBuf {
     /// # Errors
     /// `Limit`: too little memory, too many open files, or RLIMIT_AS. `Os`: the kernel makes no such memory.
     pub fn new(bytes: usize) -> Result<Self, Error> {
-        Ok(Self { memory: Arc::new(TrustedMemory::new(bytes)?), len: bytes })
+        Self::at(bytes, MemoryPlacement::default())
+    }
+
+    /// Makes a buffer as [`new`](Self::new) does, of memory of a node: that of a connection is in its
+    /// [`Description::memory`](crate::Description::memory). If the node has no free memory, pages come from the nearest one that has.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). `Os`: there is no such node, or this process may not use it.
+    pub fn on_node(bytes: usize, node: u32) -> Result<Self, Error> {
+        Self::at(bytes, MemoryPlacement::on(node))
+    }
+
+    fn at(bytes: usize, memory: MemoryPlacement) -> Result<Self, Error> {
+        Ok(Self { memory: Arc::new(TrustedMemory::new(bytes, memory)?), len: bytes })
     }
 
     /// Returns the bytes of the buffer.
@@ -208,7 +222,7 @@ mod tests {
 
     #[test]
     fn bytes_in_place_stay_and_others_are_copied() {
-        let memory = TrustedMemory::new(8192).unwrap();
+        let memory = TrustedMemory::new(8192, MemoryPlacement::default()).unwrap();
         let source: Vec<u8> = (0..100_u8).collect();
         memory.write(4000, &source);
         for is_streaming in [false, true] {

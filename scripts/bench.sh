@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures superpipe beside the raw limits of this machine, in interleaved rounds, and writes a report. Passes its arguments to
-# the program: --only small,steps; --rounds 9; --cores 2,3. With --quick it only shows that everything works.
+# Measures superpipe beside the raw limits of this machine, at each distance that its cores show, and writes a report. Passes its arguments to
+# the program: --only small,steps; --rounds 5; --minutes 30; --cores 2,3. With --quick it only shows that everything works.
 . "$(dirname "$0")/lib.sh"
 
 need_rust

@@ -32,9 +32,20 @@ explored() {
     done
 }
 
+# chosen BUG...: the check of distances finds each of these bugs
+chosen() {
+    local bug
+    for bug; do
+        "$target/checks/superpipe-sim" distance --bug "$bug" || return
+    done
+}
+
 stage planted-bugs planted_bugs
 stage planted-table table_is_true
 stage planted-explored explored "of another layout" EpochUnzeroed
 stage planted-lent explored "lending: cancel, 1 message" BorrowEndedEarly RemoteEndNotNotified RemoteEndNotAwaited ClaimOfAnother
 stage planted-split explored "direct, offering" StaleOfferTaken OfferOutlives TailBeforeFin FinBeforeTail WithdrawnWhileOffered
+stage planted-laps explored "windows" LapBeforeForgotten RefillWithoutRoom
+stage planted-groups explored "groups of 2" GroupFlaggedEarly NextGroupTaken
+stage planted-chosen chosen OutlierTrusted NeverTriesAgain ChoiceFlaps WindowNeverTriesAgain WindowFlaps
 end_stages

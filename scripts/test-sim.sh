@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the simulator in an optimized build: 100,000 runs with faults that cover every state of the protocol, and every interleaving of
-# small cases (docs/testing.md).
+# small cases, the choice of copy kernels under distances that change, and the memory node of registered memory (docs/testing.md).
 . "$(dirname "$0")/lib.sh"
 
 need_rust
@@ -10,4 +10,6 @@ stage sim-build cargo build --locked --profile checks -p superpipe-sim
 stage sim-golden cargo test --locked --profile checks -p superpipe-sim --test golden
 stage sim-swarm "$simulator" swarm --runs 100000 --every-state
 stage sim-explore "$simulator" explore
+stage sim-distance "$simulator" distance
+stage sim-nodes "$simulator" nodes
 end_stages

@@ -71,6 +71,17 @@ card_device() { # HOST NAME NUMBER
     )
 }
 
+# node_devices: two memory nodes, each with half of the memory and of the CPUs, which are a socket of their own
+node_devices() {
+    local node half=$((cpus / 2))
+    cpus=$((2 * half))
+    local cpus_of=("0-$((half - 1))" "$half-$((cpus - 1))")
+    for node in 0 1; do
+        devices+=(-object "memory-backend-ram,id=node$node,size=$((memory / 2))M")
+        devices+=(-numa "node,nodeid=$node,memdev=node$node,cpus=${cpus_of[node]}")
+    done
+}
+
 # boot HOST LINE: a guest in the background, until $deadline at most, and readers of its output
 boot() {
     local host=$1 line=$2 devices=() index cpu left=$((deadline - SECONDS))
@@ -90,6 +101,7 @@ boot() {
         card_device "$host" rxe 1
         card_device "$host" siw 2
     fi
+    [[ $nodes == 1 ]] || node_devices
     port_device "$host" stdout 1
     port_device "$host" stderr 2
     mkfifo "$work/$host/stdout" "$work/$host/stderr"
@@ -106,7 +118,7 @@ boot() {
     (
         cd "$work" || exit
         exec setpriv --pdeathsig TERM timeout --kill-after 2 "$((left > 0 ? left : 1))" setpriv --pdeathsig KILL \
-            qemu-system-x86_64 -no-user-config -nodefaults -machine q35 "${cpu[@]}" -smp "$cpus" -m "$memory" \
+            qemu-system-x86_64 -no-user-config -nodefaults -machine q35 "${cpu[@]}" -smp "$cpus,sockets=$nodes" -m "$((memory / nodes * nodes))" \
             -display none -no-reboot -serial "file:$host/console" \
             -kernel "$guest/vmlinux" -initrd "$guest/initramfs" -append "$(kernel_line "$host")" \
             -device virtio-serial-pci,max_ports=4 "${devices[@]}"

@@ -22,7 +22,11 @@
 //! | 6 | 1 | checksum that this end asks for: 0 no preference, 1 none, 2 crc32c, 3 crc64 |
 //! | 7 | 1 | reserved |
 //! | 8 | 8 | bytes that rsend announces, all ones if their number is unknown; rrecv accepts no other number, and rejects the stream if it has no room for them |
-//! | 16 | 16 | reserved |
+//! | 16 | 4 | core that this end is pinned to, all ones for none |
+//! | 20 | 1 | bit 0: this end may move to a core beside the other end's; bit 1: it asks for the distance of both cores |
+//! | 21 | 3 | reserved |
+//! | 24 | 4 | of the end that connects: picoseconds in which 8 bytes go from one core to the other, 0 if they were not measured; else reserved |
+//! | 28 | 4 | likewise, between its own core and another one of its cache cluster |
 //!
 //! Both ends use the stronger of the two checksums, and crc64 if neither end asks for one.
 //!
@@ -45,6 +49,7 @@
 //! TRAILER is the next transfer. The Reason of a cancel, reject or close is the exit code, which an end gives also when a signal
 //! leaves it no time for a message. Text from a peer is shown only after [`sanitize`].
 
+use core::num::NonZeroU32;
 use std::borrow::Cow;
 use superpipe::io::DigestKind;
 
@@ -67,6 +72,8 @@ const TEXT_BYTES_MAX: usize = 200;
 const MAGIC: [u8; 4] = *b"sptl";
 const VERSION: u8 = 1;
 const UNKNOWN: u64 = u64::MAX;
+const PLACE_BYTES: usize = 16;
+const NO_CORE: u32 = u32::MAX;
 
 /// Tool at one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,31 @@ pub struct Hello {
     pub checksum: Option<DigestKind>,
     /// bytes that this end announces
     pub size_hint: Option<u64>,
+    /// core of this end
+    pub place: Place,
+}
+
+/// Core of an end, for the other end on the same host. A peer's is an allegation: it decides nothing but which of its own allowed cores an end takes,
+/// and what it prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// core that this end is pinned to
+    pub core: Option<u32>,
+    /// true if this end may move to a core beside the other end's
+    pub may_move: bool,
+    /// true if this end asks for the distance of both cores
+    pub asks: bool,
+    /// distance of both cores, as the end that connects has measured it
+    pub distance: Option<CoreDistance>,
+}
+
+/// Time of 8 bytes from one core to another, in picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreDistance {
+    /// between the cores of both ends
+    pub ends_ps: NonZeroU32,
+    /// between two cores of one cache cluster
+    pub cluster_ps: Option<NonZeroU32>,
 }
 
 /// TRAILER or VERDICT, the last message of an end.
@@ -189,6 +221,7 @@ impl Hello {
             Some(DigestKind::Crc64) => 3,
         };
         bytes[8..16].copy_from_slice(&self.size_hint.unwrap_or(UNKNOWN).to_le_bytes());
+        bytes[16..].copy_from_slice(&self.place.encode());
         bytes
     }
 
@@ -210,9 +243,8 @@ impl Hello {
         if bytes[5] != role as u8 {
             return Err(role.other_program());
         }
-        if bytes[7] != 0 || bytes[16..].iter().any(|&byte| byte != 0) {
-            return Err(Violation("sent a HELLO whose reserved bytes are not zero"));
-        }
+        let place = Place::decode(&bytes[16..]).filter(|place| bytes[7] == 0 && place.is_of(role));
+        let place = place.ok_or(Violation("sent a HELLO whose reserved bytes are not zero"))?;
         let checksum = match bytes[6] {
             0 => None,
             1 => Some(DigestKind::None),
@@ -221,7 +253,44 @@ impl Hello {
             _ => return Err(Violation("asks for an unknown checksum")),
         };
         let size_hint = word(&bytes[8..16]);
-        Ok(Self { role, checksum, size_hint: (size_hint != UNKNOWN).then_some(size_hint) })
+        Ok(Self { role, checksum, size_hint: (size_hint != UNKNOWN).then_some(size_hint), place })
+    }
+}
+
+impl Place {
+    fn encode(&self) -> [u8; PLACE_BYTES] {
+        let mut bytes = [0; PLACE_BYTES];
+        bytes[..4].copy_from_slice(&self.core.unwrap_or(NO_CORE).to_le_bytes());
+        bytes[4] = u8::from(self.may_move) | u8::from(self.asks) << 1;
+        if let Some(CoreDistance { ends_ps, cluster_ps }) = self.distance {
+            bytes[8..12].copy_from_slice(&ends_ps.get().to_le_bytes());
+            bytes[12..].copy_from_slice(&cluster_ps.map_or(0, NonZeroU32::get).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Decodes the last part of a HELLO. None if a reserved bit is set.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; PLACE_BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| u32::try_from(word(&bytes[at..at + 4])).ok();
+        let (core, ends_ps, cluster_ps) = (number(0)?, number(8)?, number(12)?);
+        let is_reserved_zero = bytes[4] <= 3 && bytes[5..8].iter().all(|&byte| byte == 0);
+        let distance = NonZeroU32::new(ends_ps)
+            .map(|ends_ps| CoreDistance { ends_ps, cluster_ps: NonZeroU32::new(cluster_ps) });
+        (is_reserved_zero && (distance.is_some() || cluster_ps == 0)).then_some(Self {
+            core: (core != NO_CORE).then_some(core),
+            may_move: bytes[4] & 1 != 0,
+            asks: bytes[4] & 2 != 0,
+            distance,
+        })
+    }
+
+    /// Returns false if only the other role may say this: the end that connects measures, and the other one asks for it and may move.
+    const fn is_of(&self, role: Role) -> bool {
+        match role {
+            Role::Sender | Role::Client => !self.may_move && !self.asks,
+            Role::Receiver | Role::Server => self.distance.is_none(),
+        }
     }
 }
 
@@ -322,11 +391,11 @@ mod tests {
     fn hellos_round_trip_and_wrong_ones_name_their_violation() {
         for checksum in [None, Some(DigestKind::None), Some(DigestKind::Crc32c), Some(DigestKind::Crc64)] {
             for size_hint in [None, Some(0), Some(1 << 40)] {
-                let hello = Hello { role: Role::Sender, checksum, size_hint };
+                let hello = Hello { role: Role::Sender, checksum, size_hint, place: Place::default() };
                 assert_eq!(Hello::decode(&hello.encode(), Role::Sender), Ok(hello));
             }
         }
-        let hello = Hello { role: Role::Sender, checksum: None, size_hint: None };
+        let hello = Hello { role: Role::Sender, checksum: None, size_hint: None, place: Place::default() };
         let wrong = |at: usize, value: u8| {
             let mut bytes = hello.encode();
             bytes[at] = value;
@@ -339,8 +408,34 @@ mod tests {
         let rperf = |role| Hello::decode(&hello.encode(), role).unwrap_err().0;
         assert_eq!((rperf(Role::Client), rperf(Role::Server)), ("is not rperf", "is not rperf"));
         assert!(wrong(6, 4).contains("checksum"));
-        assert!(wrong(7, 1).contains("reserved") && wrong(31, 1).contains("reserved"));
+        for (at, value) in [(7, 1), (20, 1), (20, 2), (20, 4), (21, 1), (23, 1), (31, 1)] {
+            assert!(wrong(at, value).contains("reserved"), "{at}");
+        }
         assert!(Hello::decode(&[], Role::Sender).is_err() && Hello::decode(&[0; 33], Role::Sender).is_err());
+    }
+
+    #[test]
+    fn a_hello_has_the_core_and_what_its_role_may_say() {
+        let hello = |role, place| Hello { role, checksum: None, size_hint: None, place };
+        let trip = |role, place| Hello::decode(&hello(role, place).encode(), role).map(|hello| hello.place);
+        let ps = |ps| NonZeroU32::new(ps).unwrap();
+        let measured = |cluster_ps| Some(CoreDistance { ends_ps: ps(104_500), cluster_ps });
+        for core in [None, Some(0), Some(7), Some(u32::MAX - 1)] {
+            for distance in [None, measured(None), measured(Some(ps(31_000)))] {
+                let connects = Place { core, distance, ..Place::default() };
+                for role in [Role::Sender, Role::Client] {
+                    assert_eq!(trip(role, connects), Ok(connects));
+                }
+                assert_eq!(trip(Role::Receiver, connects).is_ok(), distance.is_none());
+            }
+            for (may_move, asks) in [(false, true), (true, false), (true, true)] {
+                let listens = Place { core, may_move, asks, distance: None };
+                for role in [Role::Receiver, Role::Server] {
+                    assert_eq!(trip(role, listens), Ok(listens));
+                }
+                assert!(trip(Role::Client, listens).is_err());
+            }
+        }
     }
 
     #[test]

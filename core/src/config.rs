@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::copying::CopyKernel;
 use crate::fabric::Caps;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::INLINE_BYTES_MAX;
@@ -105,13 +106,29 @@ pub struct Config {
     /// Bytes of a chunk of the pipeline protocol, and, unless 0, of the largest chunk of the superpipeline. Default 0: the pipeline
     /// uses 64 KiB, and the superpipeline is limited by the fold only.
     pub chunk_bytes: u32,
-    /// Folds of the landing buffer, 1 to 255: a chunk takes at most one of them. Default 3 (Denis: triple buffering).
+    /// Folds of the landing buffer or, with a window, of that, 1 to 255: a chunk takes at most one of them. Default 3 (Denis: triple buffering).
     pub folds: u8,
-    /// Waits for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks.
+    /// Waits for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks. Default false.
     pub triple_buffer: bool,
-    /// Messages of this length and more are copied out with streaming stores. Default 32 MiB.
+    /// Messages of this length and more are copied out with streaming stores. Default 32 MiB. Where kernels are chosen, classes of messages
+    /// ([`size_class_bytes`](crate::size_class_bytes)) of this length and more begin with them.
     pub streaming_bytes: u64,
-    /// The user asserts that writes become visible in order, although the device does not promise it.
+    /// Fewest bytes of a message whose kernels are chosen, and of a group whose copy may be timed: 1 to 2^30. Default 4 KiB: the copy of less takes no
+    /// longer than the clock is read.
+    pub timed_bytes: u32,
+    /// Kernel of all copies into blocks, and of those out of them, of messages of that length and more. Default `None`: the kernels are chosen while data
+    /// flow (wire.md 4.12). If the fabric lacks this kernel, kernels are chosen as with `None`.
+    pub copy_in: Option<CopyKernel>,
+    /// See [`copy_in`](Self::copy_in).
+    pub copy_out: Option<CopyKernel>,
+    /// Bytes of the peer's landing buffer that this end cycles through ([`Endpoint::set_window`](crate::Endpoint::set_window)). Default [`u32::MAX`], all;
+    /// `None`: the window is chosen while data flow (wire.md 4.11). Direct store only. Not checked: it is rounded down to whole blocks, at least what
+    /// holds a message of C0 bytes wherever that begins, at most the ring.
+    pub window_bytes: Option<u32>,
+    /// Smallest window that is chosen: 1 to 2^30. Default 128 KiB: a lap of 32 blocks, in eight groups, of the default size. Smaller ones were not measured to gain
+    /// (docs/performance.md, "The bare ring at each distance"), and a sender would wait for its receiver after few groups.
+    pub least_window_bytes: u32,
+    /// The user asserts that writes become visible in order, although the device does not promise it. Default false.
     pub order_asserted: bool,
     /// Bytes of the small landing buffer with which a connection by the provision protocol begins: 100 to 2,000.
     /// [`small_layout`] rounds them to a layout. Default 1,024: 8 blocks of 128 bytes, so that whatever goes through it at once is one
@@ -152,6 +169,11 @@ impl Default for Config {
             folds: 3,
             triple_buffer: false,
             streaming_bytes: 32 << 20,
+            timed_bytes: 4 << 10,
+            copy_in: None,
+            copy_out: None,
+            window_bytes: Some(u32::MAX),
+            least_window_bytes: 128 << 10,
             order_asserted: false,
             small_buffer_bytes: 1024,
             threshold_bytes: 904,
@@ -160,7 +182,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks every field against its range, and the layouts against the fabric.
+    /// Checks every field against its range, and `layouts`, those of the two landing buffers, against the fabric; `direct`: it stores directly.
     ///
     /// # Errors
     /// [`ConfigError`], which names the field, the value and the range.
@@ -174,6 +196,8 @@ impl Config {
         };
         field("c0_bytes", u64::from(self.c0_bytes), 1, 1 << 30)?;
         field("one_copy_bytes", u64::from(self.one_copy_bytes), 1, 1 << 30)?;
+        field("timed_bytes", u64::from(self.timed_bytes), 1, 1 << 30)?;
+        field("least_window_bytes", u64::from(self.least_window_bytes), 1, 1 << 30)?;
         field("growth_q8", u64::from(self.growth_q8), u64::from(Q_ONE), u64::from(4 * Q_ONE))?;
         field("chunk_bytes", u64::from(self.chunk_bytes), 0, 1 << 30)?;
         field("folds", u64::from(self.folds), 1, 255)?;
@@ -184,7 +208,7 @@ impl Config {
         field("threshold_bytes", u64::from(self.threshold_bytes), INLINE_BYTES_MAX as u64, held)?;
         for layout in layouts {
             layout.validate().map_err(ConfigError::Layout)?;
-            if layout.flags == FlagPlace::Apart && !direct {
+            if layout.flags != FlagPlace::Inside && !direct {
                 return Err(ConfigError::ApartNeedsDirectStore);
             }
         }

@@ -9,6 +9,7 @@
 //! writing: with direct store that memory itself,
 //! otherwise its image here (the bounce buffer), which [`Fabric::post_write`] sends. Offsets are bytes from the start of either.
 
+use crate::copying::{CopyKernel, KernelSet};
 use crate::error::WcError;
 use crate::job::{Busy, Finished, Job, Registration, Ticket};
 use crate::nanos::Nanos;
@@ -46,15 +47,6 @@ pub struct Completion {
     pub result: Result<(), WcError>,
 }
 
-/// Hint for the stores of a copy, by its destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyHint {
-    /// The destination is read again soon, and fits a cache.
-    Cached,
-    /// The message is larger than the caches, so that streaming stores may pay.
-    Streaming,
-}
-
 /// A fabric: memory that two ends share or write remotely, and a clock.
 ///
 /// The trait is safe. Core holds no pointer, so a fabric that breaks the contract delivers wrong bytes, and never causes
@@ -80,11 +72,11 @@ pub enum CopyHint {
 ///
 /// ```
 /// use superpipe_core::{
-///     Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Endpoint, Fabric, FlagPlace, Landing,
+///     Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyKernel, Endpoint, Fabric, FlagPlace, Landing,
 ///     Layout, Line, Nanos, Notification, Origin, SqFull, TryRecv, WrId,
 /// };
 ///
-/// const LAYOUT: Layout = Layout { block_bytes: 4096, block_count: 4, flags: FlagPlace::Apart };
+/// const LAYOUT: Layout = Layout { block_bytes: 4096, block_count: 4, flags: FlagPlace::Apart { group_blocks: 1 } };
 ///
 /// /// The memory of both ends: control page and landing buffer of each.
 /// struct Plain([Vec<u8>; 4]);
@@ -113,7 +105,7 @@ pub enum CopyHint {
 ///     fn take_line(&self, _: &(), from: usize, at: u32) -> Line {
 ///         Line(core::array::from_fn(|index| self.word(from, at + 8 * index as u32)))
 ///     }
-///     fn copy_out(&mut self, _: &mut (), from: usize, at: u32, to: &mut [u8], _: CopyHint) {
+///     fn copy_out(&mut self, _: &mut (), from: usize, at: u32, to: &mut [u8], _: CopyKernel) {
 ///         to.copy_from_slice(&self.0[from][at as usize..][..to.len()]);
 ///     }
 ///     fn write_line(&mut self, link: &mut (), to: usize, at: u32, line: &Line) {
@@ -122,9 +114,9 @@ pub enum CopyHint {
 ///         }
 ///     }
 ///     fn publish(&mut self, link: &mut (), to: usize, at: u32, flag: u64) {
-///         self.copy_in(link, to, at, &flag.to_le_bytes());
+///         self.copy_in(link, to, at, &flag.to_le_bytes(), CopyKernel::Plain);
 ///     }
-///     fn copy_in(&mut self, _: &mut (), to: usize, at: u32, from: &[u8]) {
+///     fn copy_in(&mut self, _: &mut (), to: usize, at: u32, from: &[u8], _: CopyKernel) {
 ///         self.0[to][at as usize..][..from.len()].copy_from_slice(from);
 ///     }
 ///     // Checksums are needed with checked flags only, and posted writes without direct store only.
@@ -175,7 +167,7 @@ pub trait Fabric {
 
     /// Returns the capabilities of the link.
     fn caps(&self, link: &Self::Link) -> Caps;
-    /// Returns the time. Core never calls it per message, since it costs tens of nanoseconds.
+    /// Returns the time. Core does not call it per message, since it costs tens of nanoseconds, but for one of 64 blocks or more of them.
     fn now(&mut self) -> Nanos;
 
     /// Reads a flag word, with acquire ordering. `at` is a multiple of 8.
@@ -187,8 +179,20 @@ pub trait Fabric {
     fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
         (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
     }
+    /// Returns the kernels that copies of this link may use. The default is the plain one alone. Core asks once.
+    fn copy_kernels(&self, link: &Self::Link) -> KernelSet {
+        let _ = link;
+        KernelSet::PLAIN
+    }
     /// Copies payload out of a block, out of memory of the peer that is mapped, or out of memory of the application that the peer has written.
-    fn copy_out(&mut self, link: &mut Self::Link, from: Self::Region, at: u32, to: &mut [u8], hint: CopyHint);
+    fn copy_out(
+        &mut self,
+        link: &mut Self::Link,
+        from: Self::Region,
+        at: u32,
+        to: &mut [u8],
+        kernel: CopyKernel,
+    );
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;
 
@@ -203,7 +207,12 @@ pub trait Fabric {
     }
     /// Copies payload into a block, or into memory of the peer's application that is mapped. It is visible before a line or a flag that is written
     /// afterwards.
-    fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8]);
+    fn copy_in(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, from: &[u8], kernel: CopyKernel);
+    /// Waits until what was stored before is visible to the peer: core calls it inside a measurement, and relies on nothing. The default does nothing.
+    #[inline]
+    fn settle_stores(&self, link: &Self::Link) {
+        let _ = link;
+    }
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block that is being built.
     fn crc_in(&self, link: &Self::Link, to: Self::Remote, at: u32, bytes: u32, seed: u32) -> u32;
     /// Returns the CRC32C of private memory, continued from `seed`: the finished CRC32C of the bytes before, 0 at the beginning.

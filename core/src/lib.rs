@@ -38,6 +38,7 @@ mod recording;
 
 pub mod budget;
 mod config;
+mod copying;
 pub mod driver;
 mod endpoint;
 mod error;
@@ -56,11 +57,12 @@ mod wire;
 mod zero_copy;
 
 pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
+pub use copying::{CopyKernel, KernelSet, SIZE_CLASSES, WindowReason, size_class_bytes};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use exposing::{EXPOSED_MAX, ExposedState};
-pub use fabric::{Caps, Completion, CopyHint, Fabric, SqFull, WrId};
+pub use fabric::{Caps, Completion, Fabric, SqFull, WrId};
 pub use job::{
     Buffer, Busy, Exposed, Finished, Job, JobFailed, JobOutcome, JobResult, RecvMemory, Registration,
     SendMemory, Ticket,
@@ -73,7 +75,7 @@ pub use slices::bytes_of;
 pub use state::{GrowthState, Leaving, Phase, Providing, Receiving, Requesting, Sending, State};
 pub use wire::arrival::Arrival;
 pub use wire::grant::{DestinationClaim, PeerAccess, RemoteClaim};
-pub use wire::header::{Header, INLINE_BYTES_MAX, Length};
+pub use wire::header::{Header, INLINE_BYTES_MAX, Length, TWO_LINES_BYTES_MAX};
 pub use wire::layout::{
     BadLayout, CONTROL_PAGE_BYTES, FlagPlace, LINE_STRIDE_BYTES, Landing, Layout, control_page,
 };

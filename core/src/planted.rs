@@ -38,6 +38,10 @@ pub enum Bug {
     EndBeforeFlag,
     /// The first late block of a message is taken without its flag.
     BegunTooFar,
+    /// The flag of a group goes out before its last block is copied in.
+    GroupFlaggedEarly,
+    /// A group is taken for arrived by the flag of the group before.
+    NextGroupTaken,
     /// The CRC in a later block's checked flag is not compared.
     CheckNotCompared,
     /// The complements in the line of acknowledgements are not compared.
@@ -118,6 +122,24 @@ pub enum Bug {
     MappedNotAwaited,
     /// A place is used again before its messages and its WITHDRAWN are acknowledged.
     PlaceReused,
+    /// Blocks beyond the length of the lap before are used while that lap is not acknowledged.
+    LapBeforeForgotten,
+    /// Blocks of the next lap are taken for free while nothing of the current one is acknowledged.
+    LapEndForgotten,
+    /// Blocks that became free behind the end of a lap are taken for free although its first one is not acknowledged.
+    RefillWithoutRoom,
+    /// The second line of a message in two lines is written after the flag.
+    SecondLineLate,
+    /// A single copy that took long says that the cores moved.
+    OutlierTrusted,
+    /// Once kernels are chosen, nothing is timed again.
+    NeverTriesAgain,
+    /// A kernel is chosen that is better by anything at all.
+    ChoiceFlaps,
+    /// Once windows were tried, none is tried again.
+    WindowNeverTriesAgain,
+    /// A window is chosen by one trial in which it is better by anything at all, and others are tried at any time.
+    WindowFlaps,
     /// Memory is unmapped before the messages that name it are consumed.
     UnmappedEarly,
     /// An OFFER for a transfer that has begun is taken for one for the next.
@@ -149,7 +171,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 66] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -158,6 +180,8 @@ impl Bug {
         Self::ZeroNotSkipped,
         Self::EndBeforeFlag,
         Self::BegunTooFar,
+        Self::GroupFlaggedEarly,
+        Self::NextGroupTaken,
         Self::CheckNotCompared,
         Self::AckNotProven,
         Self::StaleAckTaken,
@@ -204,6 +228,15 @@ impl Bug {
         Self::TailBeforeFin,
         Self::FinBeforeTail,
         Self::WithdrawnWhileOffered,
+        Self::LapBeforeForgotten,
+        Self::LapEndForgotten,
+        Self::RefillWithoutRoom,
+        Self::SecondLineLate,
+        Self::OutlierTrusted,
+        Self::NeverTriesAgain,
+        Self::ChoiceFlaps,
+        Self::WindowNeverTriesAgain,
+        Self::WindowFlaps,
         Self::EpochUnzeroed,
     ];
 }

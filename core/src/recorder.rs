@@ -7,14 +7,15 @@
 
 use heapless::Deque;
 
+use crate::copying::CopyKernel;
 use crate::error::Failure;
 pub use crate::job::JobKind;
 use crate::nanos::Nanos;
 pub use crate::wire::control::Kind as ControlKind;
 use crate::wire::header::Length;
 
-/// Most records that are kept, the newest. A block takes one record at each end, so that is a transfer of about 64 MiB in the default
-/// blocks of 16 KiB.
+/// Most records that are kept, the newest. A group of blocks takes one record at each end, so that is a transfer of about 64 MiB in the
+/// default groups of 16 KiB.
 pub const CAPACITY: usize = 4096;
 
 /// Kind of an event. Blocks are counted over the connection, from its first; a chunk is named by its sequence.
@@ -141,8 +142,26 @@ pub enum Step {
         /// Nanoseconds of it that were visible.
         visible_ns: u64,
     },
+    /// Another kernel was chosen for copies of a class of messages.
+    KernelChosen(ChosenKernel),
+    /// Another window was chosen: the bytes of the peer's landing buffer that this end cycles through from its next lap on.
+    WindowChosen {
+        /// Bytes of the window.
+        bytes: u32,
+    },
     /// The connection failed.
     Failed(Failure),
+}
+
+/// A kernel that was chosen. wire.md 4.12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenKernel {
+    /// It is for copies out of blocks; otherwise into them.
+    pub is_out: bool,
+    /// Fewest bytes of a message of the class ([`size_class_bytes`](crate::size_class_bytes)).
+    pub class_bytes: u64,
+    /// The kernel.
+    pub kernel: CopyKernel,
 }
 
 impl Step {

@@ -25,6 +25,10 @@ const LACK_NS: u64 = 5_000_000;
 const WORK_NS_PER_KIB: u64 = 2_000;
 
 /// State of a connection that is being made.
+#[cfg_attr(
+    feature = "verbs",
+    expect(clippy::large_enum_variant, reason = "it is returned once, and moved into the connection")
+)]
 pub(super) enum AcceptProgress {
     /// It waits for one of its interests, or for a time.
     Pending,

@@ -1,6 +1,6 @@
 //! Parts of blocks, as the buffers of one system call.
 
-/// Most buffers of one system call: the default ring has 32 blocks, which are at most one buffer each. A larger ring fills several
+/// Most buffers of one system call: the default ring has 32 groups of blocks, which are at most one buffer each. A larger ring fills several
 /// calls. Each buffer takes 16 bytes of the stack.
 const SPANS_MAX: usize = 64;
 

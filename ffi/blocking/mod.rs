@@ -20,7 +20,7 @@ use std::thread;
 #[cfg(feature = "recorder")]
 use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
-use superpipe_core::{Attachment, Counters, Endpoint, Event, Origin, Reason};
+use superpipe_core::{Attachment, CopyKernel, Counters, Endpoint, Event, Origin, Reason};
 
 use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
@@ -177,6 +177,16 @@ impl<A: DriverAccess> Blocking<A> {
     #[cfg(feature = "internals")]
     pub(crate) fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
         self.access().hold().driver.set_protocol(protocol);
+    }
+
+    /// Sets the kernels of copies.
+    pub(crate) fn pin_copies(&mut self, copy_in: Option<CopyKernel>, copy_out: Option<CopyKernel>) {
+        self.access().hold().driver.endpoint_mut().pin_copies(copy_in, copy_out);
+    }
+
+    /// Sets the window of this end's sending direction.
+    pub(crate) fn set_window(&mut self, bytes: Option<u32>) {
+        self.access().hold().driver.set_window(bytes);
     }
 
     /// Sets the wait strategy from now on.

@@ -120,6 +120,7 @@ const fn rdma_options(options: &Options) -> RdmaOptions<'_> {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
         device: options.rdma_device,
+        memory_node: options.memory_node,
     }
 }
 
@@ -138,12 +139,13 @@ fn join(
         share,
         provisioned_bytes,
         receive_bytes,
+        memory,
         peer,
     } = established;
     // SAFETY: the option promises the same.
     unsafe { fabric.trust_peer(options.peer_trust.is_declared()) };
     let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
-    let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes);
+    let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
     let description = Description { device: Some(device), receive_bytes, ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
     Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })

@@ -116,7 +116,12 @@ impl FabricHandshake for ShmHandshake {
 
 /// Returns the options of a handshake.
 pub(super) const fn shm_options(options: &Options, deadline_ns: u64) -> ShmOptions<'_> {
-    ShmOptions { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns }
+    ShmOptions {
+        tuning: &options.tuning,
+        landing_bytes_max: options.landing_bytes_max,
+        memory_node: options.memory_node,
+        deadline_ns,
+    }
 }
 
 /// Makes the connection that was agreed on. `is_first`: this end sends the first message of the warm-up.
@@ -126,14 +131,14 @@ pub(super) fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
-    let handshake::Established { segments, negotiated, fenced, share, serves } = established;
+    let handshake::Established { segments, negotiated, fenced, share, serves, memory } = established;
     let provisioned_bytes = share.bytes() + segments.small_bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
     let exposing = (negotiated.config.protocol == Protocol::RegisterCached).then_some(&share);
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, exposing);
     let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
     let arrival_reason = arrival_reason(negotiated.config.arrival);
-    let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes);
+    let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
     Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })
 }
 

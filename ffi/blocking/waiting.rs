@@ -156,7 +156,8 @@ pub(super) trait Waiting: DriverAccess {
     fn is_turn_over(&mut self, round: &Round, yields: bool, idle_rounds: &mut u32) -> bool {
         let is_lent = matches!(round.other, Some(Drive::Idle | Drive::Moved));
         match round.next {
-            Next::Again => {
+            // Both follow a round with work.
+            Next::Again | Next::CheckTime => {
                 *idle_rounds = 0;
                 round.other == Some(Drive::Done(())) || self.count_moved(PART_BYTES) && !is_lent
             }
@@ -168,7 +169,7 @@ pub(super) trait Waiting: DriverAccess {
                 }
                 is_over
             }
-            Next::Rest(_) | Next::CheckTime | Next::Ended(_) => false,
+            Next::Rest(_) | Next::Ended(_) => false,
         }
     }
 

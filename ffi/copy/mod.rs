@@ -1,7 +1,8 @@
 //! Copies and checksums, by the best kernels for the CPU, which are chosen once.
 //!
-//! There are two kinds of copy. **Plain** is the C library's memcpy, the best if the destination is read soon afterwards, and
-//! for up to 8 MiB in any case. **Streaming** bypasses the caches, which saves a third at 64 MiB, if the destination is
+//! There are four kinds of copy. **Plain** is the C library's memcpy, mostly the best if the destination is read soon afterwards. **String** is the
+//! string instruction, and **fetching** is memcpy in pieces whose lines are fetched for writing first: on some machines, and for some distances of the
+//! two cores, they are faster (docs/performance.md, "The bare ring at each distance"), so core tries them while data flow. **Streaming** bypasses the caches, which saves a third at 64 MiB, if the destination is
 //! larger than the last-level cache; it ends with a store fence, so that a flag that is stored afterwards becomes visible after
 //! the data. On cold memory it loses (docs/performance.md, "Cold memory"). Both work on raw pointers: one side is memory that a
 //! peer or a NIC may write, which is never behind a reference.
@@ -9,6 +10,7 @@
 mod crc32c;
 mod crc_kernels;
 mod crc_tables;
+mod fetching;
 mod prefetch;
 mod rates;
 pub(crate) mod shared;
@@ -17,11 +19,13 @@ mod x86_64;
 
 pub use crc_kernels::CrcKernel;
 pub use crc32c::{crc32c, crc32c_of_shared};
+pub(crate) use fetching::copy_fetching;
 pub use prefetch::prefetch_for_write;
 pub use rates::{copy_bytes_per_s, crc_bytes_per_s, crc_is_fast};
 
 use core::ptr;
 use spin::Once;
+use superpipe_core::{CopyKernel, KernelSet};
 
 type CopyFn = unsafe fn(*mut u8, *const u8, usize);
 
@@ -97,6 +101,61 @@ impl CopyKernels {
     }
 }
 
+impl CopyKernels {
+    /// Returns the kernels that this CPU has something of its own for.
+    #[must_use]
+    pub fn set(&self) -> KernelSet {
+        let set = if cfg!(target_arch = "x86_64") {
+            KernelSet::PLAIN.with(CopyKernel::String).with(CopyKernel::Fetching)
+        } else {
+            KernelSet::PLAIN
+        };
+        if self.name == "plain" { set } else { set.with(CopyKernel::Streaming) }
+    }
+
+    /// Copies by this kernel. What is stored afterwards becomes visible after the copy.
+    ///
+    /// # Safety
+    /// 1. `src` is valid for reads and `dst` for writes of `len` bytes.
+    /// 2. They do not overlap.
+    /// 3. No reference of this process to any of these bytes lives, but one that `src` or `dst` was made from.
+    #[inline]
+    pub unsafe fn copy_by(&self, kernel: CopyKernel, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller promises for this call what each kernel asks for: valid ranges of `len` bytes that do not overlap, and no other
+        // reference to them.
+        unsafe {
+            match kernel {
+                CopyKernel::Plain => copy_plain(dst, src, len),
+                CopyKernel::String => copy_string(dst, src, len),
+                CopyKernel::Fetching => copy_fetching(dst, src, len),
+                CopyKernel::Streaming => self.copy_streaming(dst, src, len),
+            }
+        }
+    }
+}
+
+/// Waits until all earlier stores are visible to other cores, as far as the CPU has an instruction for it.
+#[inline]
+pub(crate) fn drain_stores() {
+    #[cfg(target_arch = "x86_64")]
+    x86_64::drain_stores();
+}
+
+/// Copies by the string instruction; without one, plainly.
+#[inline]
+unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller promises valid ranges that do not overlap; the CPU has the instruction.
+    unsafe {
+        x86_64::copy_string(dst, src, len);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller promises valid ranges that do not overlap.
+    unsafe {
+        copy_plain(dst, src, len);
+    }
+}
+
 #[inline]
 unsafe fn copy_plain(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller promises valid ranges that do not overlap; bytes have no alignment.
@@ -114,16 +173,28 @@ mod tests {
         (index.wrapping_mul(0x9E37_79B9) >> 7).to_le_bytes()[0] | 1
     }
 
-    /// Copies `len` bytes from one offset to another, and compares all of the destination, guards too.
+    /// Copies `len` bytes from one offset to another by each kernel, and compares all of the destination, guards too.
     fn check(kernels: &CopyKernels, room: &mut [u8], src: &[u8], offsets: (usize, usize), len: usize) {
+        for kernel in kernels.set().iter() {
+            check_by((kernels, kernel), room, src, offsets, len);
+        }
+    }
+
+    fn check_by(
+        (kernels, kernel): (&CopyKernels, CopyKernel),
+        room: &mut [u8],
+        src: &[u8],
+        offsets: (usize, usize),
+        len: usize,
+    ) {
         let (to, from) = (GUARD + offsets.0, offsets.1);
         room.fill(0);
         let (source, target) = (&src[from..from + len], &mut room[to..to + len]);
         // SAFETY: both are slices of `len` bytes, of two different buffers.
-        unsafe { kernels.copy_streaming(target.as_mut_ptr(), source.as_ptr(), len) };
-        assert_eq!(target, source, "{} {offsets:?} {len}", kernels.name());
+        unsafe { kernels.copy_by(kernel, target.as_mut_ptr(), source.as_ptr(), len) };
+        assert_eq!(target, source, "{} {kernel:?} {offsets:?} {len}", kernels.name());
         let guards_hold = room[..to].iter().chain(&room[to + len..]).all(|&byte| byte == 0);
-        assert!(guards_hold, "{} {offsets:?} {len}", kernels.name());
+        assert!(guards_hold, "{} {kernel:?} {offsets:?} {len}", kernels.name());
     }
 
     #[test]
@@ -150,14 +221,12 @@ mod tests {
         let src: Vec<u8> = (0..(1 << 20) + 77).map(pattern).collect();
         let mut dst = vec![0; src.len()];
         for kernels in CopyKernels::available() {
-            dst.fill(0);
-            // SAFETY: both are as long as `src`, and are two buffers.
-            unsafe { kernels.copy_streaming(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
-            assert!(dst == src, "{}", kernels.name());
-            dst.fill(0);
-            // SAFETY: both are as long as `src`, and are two buffers.
-            unsafe { kernels.copy(dst.as_mut_ptr(), src.as_ptr(), src.len()) };
-            assert!(dst == src);
+            for kernel in CopyKernel::ALL {
+                dst.fill(0);
+                // SAFETY: both are as long as `src`, and are two buffers.
+                unsafe { kernels.copy_by(kernel, dst.as_mut_ptr(), src.as_ptr(), src.len()) };
+                assert!(dst == src, "{} {kernel:?}", kernels.name());
+            }
         }
     }
 

@@ -53,6 +53,32 @@ macro_rules! streaming {
     };
 }
 
+/// Copies by the string instruction.
+///
+/// # Safety
+/// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
+#[inline]
+pub(super) unsafe fn copy_string(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the instruction reads and writes exactly the caller's ranges, upwards, since the ABI keeps the direction flag clear; it changes no
+    // register but the three named, no flag and no stack. Later stores become visible after its own.
+    unsafe {
+        core::arch::asm!(
+            "rep movsb",
+            inout("rcx") len => _,
+            inout("rdi") dst => _,
+            inout("rsi") src => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Waits until all earlier stores are visible to other cores.
+#[inline]
+pub(super) fn drain_stores() {
+    // SAFETY: every x86-64 has SSE2, hence this instruction, which touches no memory of ours.
+    unsafe { core::arch::x86_64::_mm_mfence() };
+}
+
 /// Orders the streaming stores, which are weakly ordered, before later stores, such as that of a flag.
 #[inline]
 fn fence_streaming_stores() {

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 #[cfg(feature = "verbs")]
 use super::Registrations;
-use crate::os::{ExposedMemory, OsError, PeerAccess};
+use crate::os::{ExposedMemory, MemoryPlacement, OsError, PeerAccess};
 
 /// Name in /proc.
 const NAME: &CStr = c"superpipe-buffer";
@@ -19,13 +19,13 @@ pub struct RegisteredMemory {
 }
 
 impl RegisteredMemory {
-    /// Makes `bytes` zeros, all of them resident.
+    /// Makes `bytes` zeros of a memory node, all of them resident.
     ///
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
-    pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
+    pub(crate) fn new(bytes: usize, memory: MemoryPlacement) -> Result<Self, OsError> {
         Ok(Self {
-            exposed: ExposedMemory::create(NAME, bytes, PeerAccess::Read)?,
+            exposed: ExposedMemory::create_at(NAME, bytes, PeerAccess::Read, memory)?,
             #[cfg(feature = "verbs")]
             registrations: Registrations::default(),
         })

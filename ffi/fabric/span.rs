@@ -6,7 +6,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
-use superpipe_core::{CopyHint, Line, word};
+use superpipe_core::{CopyKernel, Line, word};
 
 use crate::copy::{CopyKernels, crc32c_of_shared};
 
@@ -102,25 +102,20 @@ impl Span {
 
     /// Copies payload out.
     #[inline]
-    pub(crate) fn copy_out(self, kernels: &CopyKernels, at: u32, to: &mut [u8], hint: CopyHint) {
+    pub(crate) fn copy_out(self, kernels: &CopyKernels, at: u32, to: &mut [u8], kernel: CopyKernel) {
         let src = self.at(at, to.len());
         // SAFETY: `src` is valid for this many bytes (checked in `at`), `to` is private memory of this process, and
         // shared memory is never behind a reference; so they do not overlap either.
-        unsafe {
-            match hint {
-                CopyHint::Cached => kernels.copy(to.as_mut_ptr(), src, to.len()),
-                CopyHint::Streaming => kernels.copy_streaming(to.as_mut_ptr(), src, to.len()),
-            }
-        }
+        unsafe { kernels.copy_by(kernel, to.as_mut_ptr(), src, to.len()) }
     }
 
     /// Copies payload in.
     #[inline]
-    pub(crate) fn copy_in(self, kernels: &CopyKernels, at: u32, from: &[u8]) {
+    pub(crate) fn copy_in(self, kernels: &CopyKernels, at: u32, from: &[u8], kernel: CopyKernel) {
         let dst = self.at(at, from.len());
         // SAFETY: `dst` is valid for this many bytes (checked in `at`), `from` is private memory of this process, and
         // shared memory is never behind a reference; so they do not overlap either.
-        unsafe { kernels.copy(dst, from.as_ptr(), from.len()) }
+        unsafe { kernels.copy_by(kernel, dst, from.as_ptr(), from.len()) }
     }
 
     /// Returns the CRC32C of `bytes` bytes, continued from `seed`.

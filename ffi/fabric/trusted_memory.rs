@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::copy::CopyKernels;
-use crate::os::{ExposedMemory, OsError, PeerAccess};
+use crate::os::{ExposedMemory, MemoryPlacement, OsError, PeerAccess};
 
 /// Name in /proc.
 const NAME: &CStr = c"superpipe-trusted";
@@ -15,19 +15,20 @@ const NAME: &CStr = c"superpipe-trusted";
 #[derive(Debug)]
 pub struct TrustedMemory {
     exposed: ExposedMemory,
+    placement: MemoryPlacement,
     is_dropped: AtomicBool,
     /// Number of the connection that has offered the memory, and has received no message into it since. 0: none.
     offered_by: AtomicU64,
 }
 
 impl TrustedMemory {
-    /// Makes `bytes` zeros, all of them resident.
+    /// Makes `bytes` zeros of a memory node, all of them resident.
     ///
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
-    pub(crate) fn new(bytes: usize) -> Result<Self, OsError> {
-        let exposed = ExposedMemory::create(NAME, bytes, PeerAccess::ReadWrite)?;
-        Ok(Self { exposed, is_dropped: AtomicBool::new(false), offered_by: AtomicU64::new(0) })
+    pub(crate) fn new(bytes: usize, placement: MemoryPlacement) -> Result<Self, OsError> {
+        let exposed = ExposedMemory::create_at(NAME, bytes, PeerAccess::ReadWrite, placement)?;
+        Ok(Self { exposed, placement, is_dropped: AtomicBool::new(false), offered_by: AtomicU64::new(0) })
     }
 
     /// Makes memory with the first `bytes` bytes of this one, which no peer has mapped.
@@ -39,7 +40,7 @@ impl TrustedMemory {
     /// 1. This memory has these bytes.
     /// 2. No reference to them lives.
     pub(crate) unsafe fn copied(&self, bytes: usize) -> Result<Self, OsError> {
-        let copy = Self::new(bytes)?;
+        let copy = Self::new(bytes, self.placement)?;
         // SAFETY: the caller promises that the bytes are there, without a reference. They are not in the copy, which is another mapping.
         unsafe { copy.place(0, self.as_ptr().as_ptr(), bytes, false) };
         Ok(copy)

@@ -5,6 +5,7 @@ use super::error::OsError;
 use super::pin::{PinError, pin_current_thread};
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use core::{error, fmt};
 use std::{io, thread};
 
@@ -15,8 +16,8 @@ const BATCHES: u64 = 8;
 /// Limits of the distances, by the time of 8 bytes (docs/performance.md, "The bare ring at each distance").
 const APART_NS: f64 = 55.0;
 const FAR_NS: f64 = 150.0;
-/// Limit on one wait of a probe, which takes a millisecond in all.
-const WAIT_NS: u64 = 1_000_000_000;
+/// Limit on a probe, which takes a millisecond.
+const LIMIT: Duration = Duration::from_secs(1);
 /// Polls between two readings of the clock.
 const POLLS_PER_CHECK: u32 = 1 << 12;
 
@@ -38,7 +39,7 @@ pub enum ProbeError {
     Pin(PinError),
     /// One of the two threads cannot be started.
     Thread(OsError),
-    /// The other core did not answer within a second: it may be busy with other programs.
+    /// The other core did not answer in time: it may be busy with other programs.
     Timeout,
 }
 
@@ -78,6 +79,16 @@ struct Line(AtomicU64);
 /// # Errors
 /// [`ProbeError`].
 pub fn one_way_ns(cores: [usize; 2]) -> Result<f64, ProbeError> {
+    one_way_ns_within(cores, LIMIT)
+}
+
+/// Measures as [`one_way_ns`] does, and gives up after `limit`.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn one_way_ns_within(cores: [usize; 2], limit: Duration) -> Result<f64, ProbeError> {
+    let end_ns = monotonic_ns().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let await_word = |word: &AtomicU64, wanted| await_until(word, wanted, end_ns);
     let (out, back) = (Line::default(), Line::default());
     let pinned = |core| pin_current_thread(core).map_err(ProbeError::Pin);
     thread::scope(|scope| {
@@ -147,9 +158,8 @@ pub fn answer<E>(
     Ok(())
 }
 
-/// Waits for a value of a word, for a second at most.
-fn await_word(word: &AtomicU64, wanted: u64) -> Result<(), ProbeError> {
-    let mut until_ns = None;
+/// Waits for a value of a word until `end_ns`.
+fn await_until(word: &AtomicU64, wanted: u64, end_ns: u64) -> Result<(), ProbeError> {
     loop {
         for _ in 0..POLLS_PER_CHECK {
             if word.load(Ordering::Acquire) == wanted {
@@ -157,7 +167,7 @@ fn await_word(word: &AtomicU64, wanted: u64) -> Result<(), ProbeError> {
             }
             hint::spin_loop();
         }
-        if monotonic_ns() > *until_ns.get_or_insert_with(|| monotonic_ns() + WAIT_NS) {
+        if monotonic_ns() > end_ns {
             return Err(ProbeError::Timeout);
         }
     }
@@ -175,7 +185,7 @@ impl fmt::Display for ProbeError {
             Self::Pin(error) => error.fmt(f),
             Self::Thread(error) => error.fmt(f),
             Self::Timeout => f.write_str(
-                "one of the two cores did not answer within a second; end the programs that keep it busy, or name another core",
+                "one of the two cores did not answer in time; end the programs that keep it busy, or name another core",
             ),
         }
     }
@@ -221,6 +231,7 @@ mod tests {
     #[test]
     fn an_end_without_an_answer_gives_up() {
         let (out, back) = (Line::default(), Line::default());
+        let await_word = |word: &AtomicU64, wanted| await_until(word, wanted, monotonic_ns() + 1_000_000);
         assert_eq!(measure(&out.0, &back.0, &mut 0, await_word), Err(ProbeError::Timeout));
         assert_eq!(out.0.load(Ordering::Relaxed), 1);
     }

@@ -13,6 +13,7 @@ use super::bytes::Bytes;
 use super::error::OsError;
 use super::map::Mapping;
 use super::memfd::{NOT_SEALED, SEALS, check_file_size, memfd, reserve};
+use super::memory_node::MemoryPlacement;
 use super::page::round_to_pages;
 
 /// What a peer may do with exposed memory.
@@ -49,6 +50,19 @@ impl ExposedMemory {
     /// # Errors
     /// The kernel refuses: too little memory, too many open files, or, for [`PeerAccess::Read`], a kernel before Linux 5.1.
     pub fn create(name: &CStr, bytes: usize, access: PeerAccess) -> Result<Self, OsError> {
+        Self::create_at(name, bytes, access, MemoryPlacement::default())
+    }
+
+    /// Makes memory as [`create`](Self::create) does, of this node.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn create_at(
+        name: &CStr,
+        bytes: usize,
+        access: PeerAccess,
+        memory: MemoryPlacement,
+    ) -> Result<Self, OsError> {
         let doing = || format!("cannot make a buffer of {} that a peer can map", Bytes(bytes as u64));
         round_to_pages(bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
         let bytes = bytes.max(1);
@@ -56,9 +70,11 @@ impl ExposedMemory {
         check_file_size(size)?;
         let fd = memfd(name)?;
         retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
-        reserve(fd.as_fd(), size)?;
         // Before the seals: FUTURE_WRITE lets nobody map it for writing.
         let mapping = Mapping::shared(fd.as_fd(), bytes)?;
+        // The policy of a mapping is that of the file, whose pages come next.
+        memory.place(&mapping)?;
+        reserve(fd.as_fd(), size)?;
         mapping.populate()?;
         fcntl_add_seals(&fd, access.seals()).map_err(|errno| not_sealed(errno, access))?;
         Ok(Self { mapping, fd, bytes, access })
@@ -114,6 +130,17 @@ fn not_sealed(errno: Errno, access: PeerAccess) -> OsError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::memory_node::some_placement;
+
+    #[test]
+    fn exposed_memory_is_of_the_node_that_is_asked_for() {
+        let Some(placement) = some_placement() else { return };
+        for access in [PeerAccess::Read, PeerAccess::ReadWrite] {
+            let memory = ExposedMemory::create_at(c"test", 8192, access, placement).unwrap();
+            assert_eq!(memory.mapping.preferred_node(), placement.node());
+            assert_eq!(memory.mapping.node_at(4096), placement.node());
+        }
+    }
 
     #[test]
     fn a_seal_that_the_kernel_lacks_is_named_with_the_remedy() {

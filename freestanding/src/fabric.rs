@@ -4,11 +4,11 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use superpipe_core::{
-    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Fabric, FlagPlace, Landing, Layout, Line,
+    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, CopyKernel, Fabric, FlagPlace, Landing, Layout, Line,
     Nanos, Notification, SqFull, WrId,
 };
 
-const LANDING_BYTES: usize = layout(FlagPlace::Apart).bytes() as usize;
+const LANDING_BYTES: usize = layout(FlagPlace::Apart { group_blocks: 4 }).bytes() as usize;
 
 /// Bytes of the longest message here: more than a landing buffer, so that it must be folded.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -138,7 +138,7 @@ impl Fabric for Wires {
         line
     }
 
-    fn copy_out(&mut self, (): &mut (), from: Span, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, (): &mut (), from: Span, at: u32, to: &mut [u8], _: CopyKernel) {
         to.copy_from_slice(self.bytes(from, at, to.len()));
     }
 
@@ -156,7 +156,7 @@ impl Fabric for Wires {
         self.bytes_mut(to, at, 8).copy_from_slice(&flag.to_le_bytes());
     }
 
-    fn copy_in(&mut self, (): &mut (), to: Span, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, (): &mut (), to: Span, at: u32, from: &[u8], _: CopyKernel) {
         self.bytes_mut(to, at, from.len()).copy_from_slice(from);
     }
 

@@ -54,7 +54,7 @@ fn run() -> Result<(), Failed> {
         }
     }
     for (arrival, flags, sequence) in [
-        (Arrival::Flag, FlagPlace::Apart, 1),
+        (Arrival::Flag, FlagPlace::Apart { group_blocks: 4 }, 1),
         (Arrival::Flag, FlagPlace::Inside, u64::MAX - 20),
         (Arrival::CheckedFlag, FlagPlace::Inside, u64::from(u32::MAX) - 20),
     ] {

@@ -9,10 +9,12 @@
 
 mod case;
 mod client;
+mod distance;
 pub mod explore;
 mod fabric;
 mod faults;
 mod lenders;
+mod memory_nodes;
 pub mod nic;
 mod panic_text;
 mod picture;
@@ -22,10 +24,15 @@ mod swarm;
 
 pub use case::{Case, ClosePolicy, ConnectionPlan, Scenario};
 pub use client::{Behavior, Call, CallCoverage, ExitPolicy, Program, unreachable_because};
+pub use distance::{check_kernel_outliers, check_kernels, check_window_outliers, check_windows};
 pub use fabric::{PartialBlocks, SimFabric};
 pub use faults::{Chance, EndState, Fault, FaultCoverage, Faults, GrowthCase, GrowthCoverage, GrowthStep};
 pub use lenders::LenderPlan;
-pub use nic::{CopyStep, MemoryUse, Profile, Trace, TraceEntry, TraceEvent};
+pub use memory_nodes::check_memory_nodes;
+pub use nic::{
+    CopyStep, CrossingCosts, DISTANCES_MAX, Distance, Distances, MemoryNodes, MemoryUse, NodeOf, Profile,
+    Trace, TraceEntry, TraceEvent,
+};
 pub use picture::TooManyHosts;
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};

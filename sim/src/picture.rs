@@ -158,6 +158,8 @@ impl Painter {
             | Step::LineOut { .. }
             | Step::LineIn { .. }
             | Step::Compared { .. }
+            | Step::KernelChosen(_)
+            | Step::WindowChosen { .. }
             | Step::JobBegin { .. } => {}
         }
     }
@@ -191,7 +193,7 @@ fn tick(lane: &mut Lane, at_ns: u64, color: Color, place: Place) {
 
 fn legend(has_jobs: bool) -> Vec<Meaning> {
     let mut legend = vec![
-        Meaning::bar(COPY_IN, "copy in: one bar per block, one shade per chunk"),
+        Meaning::bar(COPY_IN, "copy in: one bar per copy, one shade per chunk"),
         Meaning::bar(COPY_OUT, "copy out"),
         Meaning::bar(WIRE, "packets from departure (top) to arrival (bottom), one shade per WR"),
         Meaning::tick(WIRE[0], "bytes become visible"),

@@ -27,6 +27,8 @@ fn small_cases_reach_their_end_from_every_state() {
         "posted: inline both ways",
         "posted: inline, close",
         "direct: 4 chunks, lines apart",
+        "direct: 3 chunks, groups of 2",
+        "direct: in place, groups of 2",
         "direct: 3 at once of 1 to 2 blocks, try_recv",
         "direct: in place, 3 chunks",
         "direct: 3 inline both ways",

@@ -2,10 +2,8 @@
 
 use superpipe_core::recorder::{ControlKind, Step};
 use superpipe_core::{Config, FlagPlace, Layout, Origin, Protocol};
-use superpipe_sim::{
-    Case, ClosePolicy, ConnectionPlan, Faults, MemoryUse, Profile, RunOptions, Trace, TraceEvent, run,
-};
-use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_sim::{Case, MemoryUse, Profile, RunOptions, Trace, TraceEvent, run};
+use superpipe_testkit::pair::{Script, Transfer};
 use superpipe_testkit::{GrowthSetup, Setup};
 
 /// The base, in the control page (wire.md 2.5).
@@ -21,39 +19,16 @@ fn case(bytes: usize, protocol: Protocol, grows: bool) -> Case {
     let layout = if grows { BASE } else { LARGEST };
     let setup =
         Setup { send_queue: PROFILE.send_queue, growth: grows.then_some(growth), ..Setup::new(layout, 1) };
-    let message = Transfer {
-        bytes,
-        stream: false,
-        content: Content::Random,
-        protocol,
-        send_method: SendMethod::Push(usize::MAX, 1),
-        receive_method: ReceiveMethod::Pull(usize::MAX, 1),
-        cancel_at: None,
-    };
+    let message = Transfer::message(bytes, protocol);
     let script = Script {
         setup,
         configs: [Config { threshold_bytes: 904, ..Config::default() }; 2],
         origin: Origin::default(),
         transfers: [vec![message], Vec::new()],
         slowness: [1; 2],
+        windows: false,
     };
-    let connection = ConnectionPlan {
-        number: 0,
-        hosts: [0, 1],
-        close_policy: ClosePolicy::Together,
-        script,
-        programs: None,
-        lenders: None,
-    };
-    Case {
-        seed: 1,
-        hosts: 2,
-        direct: false,
-        profile: PROFILE,
-        faults: Faults::default(),
-        crc_bits: 32,
-        connections: vec![connection],
-    }
+    Case::of_script(script, false, PROFILE)
 }
 
 fn traced(case: &Case) -> Trace {

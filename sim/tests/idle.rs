@@ -6,7 +6,7 @@ use superpipe_core::{Config, FlagPlace, Layout, Origin, Protocol};
 use superpipe_sim::{
     Case, ClosePolicy, ConnectionPlan, Faults, MemoryUse, Profile, RunOptions, TraceEvent, run,
 };
-use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_testkit::pair::{Script, Transfer};
 use superpipe_testkit::{GrowthSetup, Setup};
 
 const CONNECTIONS: usize = 10_000;
@@ -17,18 +17,6 @@ const LARGEST: Layout = Layout { block_bytes: 16 << 10, block_count: 32, flags: 
 /// A message that the base holds, and one that it does not.
 const SHORT: usize = 2000;
 const LONG: usize = 64 << 10;
-
-fn message(bytes: usize) -> Transfer {
-    Transfer {
-        bytes,
-        stream: false,
-        content: Content::Random,
-        protocol: Protocol::Superpipeline,
-        send_method: SendMethod::Push(usize::MAX, 1),
-        receive_method: ReceiveMethod::Pull(usize::MAX, 1),
-        cancel_at: None,
-    }
-}
 
 /// Returns a client that sends a short message, or a long message if it is the last one.
 fn client(number: usize) -> ConnectionPlan {
@@ -43,8 +31,9 @@ fn client(number: usize) -> ConnectionPlan {
             setup: Setup { send_queue, growth: Some(growth), ..Setup::new(BASE, number as u64) },
             configs: [Config::default(); 2],
             origin: Origin::default(),
-            transfers: [vec![message(bytes)], Vec::new()],
+            transfers: [vec![Transfer::message(bytes, Protocol::Superpipeline)], Vec::new()],
             slowness: [1; 2],
+            windows: false,
         },
         programs: None,
         lenders: None,

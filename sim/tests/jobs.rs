@@ -88,7 +88,7 @@ fn growing(direct: bool) -> Case {
     let mut case = Scenario::by_name("provision").unwrap().case();
     case.direct = direct;
     let script = &mut case.connections[0].script;
-    let flags = if direct { FlagPlace::Apart } else { FlagPlace::Inside };
+    let flags = if direct { FlagPlace::Apart { group_blocks: 1 } } else { FlagPlace::Inside };
     let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags };
     script.setup.layouts = [Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside }; 2];
     script.setup.growth = Some(GrowthSetup::new(largest, 64 << 10));

@@ -25,6 +25,10 @@ pub mod kind {
     pub const CANCEL: u64 = 128;
     /// The payload of the transfer comes by remote writes.
     pub const REMOTE: u64 = 1 << 16;
+    /// The next chunk starts in block 0.
+    pub const LAP: u64 = 1 << 17;
+    /// The sender wishes to know what the copy out of the first block takes.
+    pub const TIMED: u64 = 1 << 18;
 }
 
 /// Returns a slot line of a chunk. The fields are in the order of the words.

@@ -1,23 +1,24 @@
 //! Steps of every tool with its connection: the exchange of HELLOs, the reports at the end, and the close.
 
-use crate::command_line::options::{Common, Core};
+use crate::command_line::options::{Common, KernelOption};
+use crate::connection::cores::Cores;
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
-use crate::os::core_choice::{End, choose_core};
 use crate::os::trust::peer_trust;
 use crate::protocol::{
-    HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
+    HELLO_BYTES, Hello, Place, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
 };
 use crate::quantity::format_duration;
 use crate::report::events::ConnectionProperties;
 use crate::signals::Signals;
 use crate::stderr::{self, print_line};
 use crate::timeouts::{CLOSE_TIMEOUT, HELLO_TIMEOUT, REPORT_TIMEOUT};
-use core::cell::Cell;
 use core::time::Duration;
 use superpipe::io::{Digest, DigestKind};
-use superpipe::os::{PinError, WaitStrategy, pin_current_thread};
-use superpipe::{Address, Connection, DeviceName, Error, ErrorKind, Options, Peer, Reason};
+use superpipe::os::WaitStrategy;
+use superpipe::{
+    Address, Connection, DeviceName, Error, ErrorKind, MemoryNode, MemoryPlacement, Options, Peer, Reason,
+};
 
 /// One end's run: its role, options and signals.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ pub struct Session<'a> {
     pub signals: Signals,
     /// true if standard error carries nothing but events
     is_mute: bool,
-    pinned_to: Cell<Option<u32>>,
+    cores: Cores,
 }
 
 impl<'a> Session<'a> {
@@ -42,28 +43,33 @@ impl<'a> Session<'a> {
         let signals = Signals::install(role.work())?;
         stderr::set_signal_flag(signals.flag());
         common.memory.set();
-        Ok(Self { role, common, signals, is_mute, pinned_to: Cell::new(None) })
+        Ok(Self { role, common, signals, is_mute, cores: Cores::new(role, common.core) })
     }
 
-    /// Pins this thread, if `--core` asks for that and the core is already known. Must be called before any memory is touched,
-    /// and after other threads were started.
+    /// Pins this thread, if `--core` asks for that. Must be called before any memory is touched, and after other threads were started.
     ///
     /// # Errors
     /// The core does not exist, or this process may not use it.
     pub fn pin(&self) -> Result<(), Failure> {
-        match (self.common.core, self.common.route.device) {
-            (Some(Core::Number(core)), _) => self.pin_to(core),
-            (Some(Core::Auto), Some(device)) => self.pin_near(Some(device)),
-            _ => Ok(()),
-        }
+        let device = self.common.route.device;
+        self.cores.pin(device.as_ref().map(DeviceName::as_str))
     }
 
-    /// Reports the properties of a new connection with --verbose, and pins this thread near its device, if `--core` asks for that
+    /// Applies the options of a new connection that are this end's alone, reports its properties with --verbose, and pins this thread near its device, if `--core` asks for that
     /// and the device was not known before.
     ///
     /// # Errors
     /// The kernel refuses to pin.
-    pub fn connected(&self, connection: &Connection) -> Result<ConnectionProperties, Failure> {
+    pub fn connected(&self, connection: &mut Connection) -> Result<ConnectionProperties, Failure> {
+        let tuning = &self.common.tuning;
+        let [copy_in, copy_out] =
+            [tuning.copy_in, tuning.copy_out].map(|kernel| kernel.map(KernelOption::kernel));
+        if copy_in.is_some() || copy_out.is_some() {
+            connection.pin_copies(copy_in, copy_out);
+        }
+        if let Some(window) = tuning.window {
+            connection.set_window(window.bytes());
+        }
         let description = connection.description();
         let properties = ConnectionProperties::new(&description);
         let peer = match connection.peer() {
@@ -71,37 +77,26 @@ impl<'a> Session<'a> {
             Peer::Host(address) => format!("; the peer is at {address}"),
             _ => String::new(),
         };
-        self.print_if(self.common.verbose, &format!("{properties}{peer}"));
-        if (self.common.core, self.common.route.device) == (Some(Core::Auto), None) {
-            self.pin_near(description.device)?;
+        self.print_if(self.common.verbose, &format!("{properties}{}{peer}", self.memory(description.memory)));
+        if self.cores.is_auto()
+            && let Some(device) = description.device
+        {
+            let choice = self.cores.choose(Some(device.as_str()))?;
+            self.print_if(self.common.verbose, &format!("pinned to {choice}"));
         }
         Ok(properties)
     }
 
-    fn pin_near(&self, device: Option<DeviceName>) -> Result<(), Failure> {
-        let end = match self.role {
-            Role::Receiver | Role::Server => End::Listening,
-            Role::Sender | Role::Client => End::Connecting,
-        };
-        let choice = choose_core(device.as_ref().map(DeviceName::as_str), end);
-        self.pin_to(choice.core)?;
-        self.print_if(self.common.verbose, &format!("pinned to {choice}"));
-        Ok(())
-    }
-
-    fn pin_to(&self, core: usize) -> Result<(), Failure> {
-        pin_current_thread(core).map_err(|error| {
-            let code = if matches!(error, PinError::Os(_)) { Code::Device } else { Code::Usage };
-            Failure::new(code, error.to_string())
-        })?;
-        self.pinned_to.set(u32::try_from(core).ok());
-        Ok(())
+    /// Returns what to tell of the memory node: nothing if none was chosen or asked for.
+    fn memory(&self, placement: MemoryPlacement) -> String {
+        let is_asked = self.common.memory.memory_node != MemoryNode::Auto;
+        if is_asked || placement.node().is_some() { format!("; {placement}") } else { String::new() }
     }
 
     /// Returns the core that this end is pinned to.
     #[must_use]
-    pub const fn core(&self) -> Option<u32> {
-        self.pinned_to.get()
+    pub fn core(&self) -> Option<u32> {
+        self.cores.core()
     }
 
     /// Returns the library's options, with the signals' flag.
@@ -114,6 +109,7 @@ impl<'a> Session<'a> {
             peer_uid: self.common.peer_uid,
             peer_trust: peer_trust(self.common.route.trust_peer),
             tuning: self.common.tuning.tuning(),
+            memory_node: self.common.memory.memory_node,
             interrupt: Some(self.signals.flag()),
             ..Options::default()
         }
@@ -144,23 +140,87 @@ impl<'a> Session<'a> {
         peer::failure(error, self.role.other(), &self.signals)
     }
 
-    /// Sends this end's HELLO, and receives the peer's.
+    /// Sends this end's HELLO, and receives the peer's. On one host it pins this thread beside the peer's, if `--core` asks for that, and tells the
+    /// cores and their distance with --verbose.
     ///
     /// # Errors
-    /// The peer is not one of these tools, has another version or the wrong role, is gone, or is silent.
+    /// The peer is not one of these tools, has another version or the wrong role, is gone, or is silent; or the kernel refuses to pin.
     pub fn exchange_hellos(
         &self,
         connection: &mut Connection,
         checksum: Option<DigestKind>,
         size_hint: Option<u64>,
     ) -> Result<Hello, Failure> {
-        let timeout = match self.role {
-            // A silent client must not block others that wait behind it.
-            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_TIMEOUT),
-            Role::Sender | Role::Client => self.common.idle_timeout,
-        };
-        let hello = Hello { role: self.role, checksum, size_hint };
-        connection.send(TAG_HELLO, &[&hello.encode()], timeout).map_err(|error| self.failure(&error))?;
+        let is_one_host = matches!(connection.peer(), Peer::Process(_));
+        let hello = |place| Hello { role: self.role, checksum, size_hint, place };
+        match self.role {
+            Role::Receiver | Role::Server => {
+                let place = self.listeners_place(is_one_host)?;
+                self.send_hello(connection, &hello(place))?;
+                let theirs = self.receive_hello(connection)?;
+                self.settle_listener(&place, &theirs.place)?;
+                Ok(theirs)
+            }
+            Role::Sender | Role::Client if is_one_host && self.core().is_some() => {
+                let theirs = self.receive_hello(connection);
+                let place = match &theirs {
+                    Ok(theirs) => self.place_beside(&theirs.place)?,
+                    // The peer gets a HELLO in any case: it may have a reason of its own to give up.
+                    Err(failure) if failure.code == Code::Protocol => Place::default(),
+                    Err(_) => return theirs,
+                };
+                self.send_hello(connection, &hello(place)).and(theirs)
+            }
+            Role::Sender | Role::Client => {
+                self.send_hello(connection, &hello(Place { core: self.core(), ..Place::default() }))?;
+                self.receive_hello(connection)
+            }
+        }
+    }
+
+    /// Returns what a listener tells of its core. One that chooses it begins anew with each peer.
+    fn listeners_place(&self, is_one_host: bool) -> Result<Place, Failure> {
+        let may_move = is_one_host && self.cores.is_auto();
+        if may_move {
+            self.cores.choose(None)?;
+        }
+        let asks = is_one_host && self.common.verbose && self.core().is_some();
+        Ok(Place { core: self.core(), may_move, asks, distance: None })
+    }
+
+    /// Moves a listener beside its peer, and tells the cores.
+    fn settle_listener(&self, ours: &Place, theirs: &Place) -> Result<(), Failure> {
+        if ours.may_move {
+            let choice = self.cores.move_beside(theirs)?;
+            self.print_if(self.common.verbose, &format!("pinned to {choice}"));
+        }
+        if ours.asks && self.core() == ours.core {
+            self.print_some(self.cores.told(theirs, theirs.distance));
+        }
+        Ok(())
+    }
+
+    /// Moves the end that connects beside the listener, and measures and tells the distance of both cores if either end is verbose.
+    fn place_beside(&self, theirs: &Place) -> Result<Place, Failure> {
+        if self.cores.is_auto() {
+            let choice = self.cores.move_beside(theirs)?;
+            self.print_if(self.common.verbose, &format!("pinned to {choice}"));
+        }
+        let is_wanted = self.common.verbose || theirs.asks;
+        let distance = is_wanted.then(|| self.cores.distance_from(theirs)).flatten();
+        if self.common.verbose {
+            self.print_some(self.cores.told(theirs, distance));
+        }
+        Ok(Place { core: self.core(), distance, ..Place::default() })
+    }
+
+    fn send_hello(&self, connection: &mut Connection, hello: &Hello) -> Result<(), Failure> {
+        let sent = connection.send(TAG_HELLO, &[&hello.encode()], self.hello_timeout());
+        sent.map_err(|error| self.failure(&error))
+    }
+
+    fn receive_hello(&self, connection: &mut Connection) -> Result<Hello, Failure> {
+        let timeout = self.hello_timeout();
         let mut bytes = [0; HELLO_BYTES];
         let theirs = match connection.recv_into(&mut [&mut bytes], timeout) {
             Ok(received) if received.tag == TAG_HELLO => {
@@ -175,6 +235,14 @@ impl<'a> Session<'a> {
             Err(error) => return Err(self.failure(&error)),
         };
         theirs.map_err(peer::failure_of_violation)
+    }
+
+    fn hello_timeout(&self) -> Duration {
+        match self.role {
+            // A silent client must not block others that wait behind it.
+            Role::Receiver | Role::Server => self.common.idle_timeout.min(HELLO_TIMEOUT),
+            Role::Sender | Role::Client => self.common.idle_timeout,
+        }
     }
 
     /// Sends this end's TRAILER or VERDICT; after a success it carries the remark, if there is one.
@@ -241,6 +309,10 @@ impl<'a> Session<'a> {
     pub fn close(&self, connection: Connection, outcome: &Result<(), Failure>) {
         let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
         let _ = connection.close(code.into(), CLOSE_TIMEOUT);
+    }
+
+    fn print_some(&self, text: Option<String>) {
+        text.into_iter().for_each(|text| self.print_if(true, &text));
     }
 
     /// Prints one line on standard error if it is `wanted`, unless standard error carries events.

@@ -9,3 +9,4 @@ pub mod signals;
 pub mod trust;
 
 pub mod core_choice;
+mod topology;

@@ -4,6 +4,7 @@ use crate::command_line::options::{
     ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, TransferOptions, Wait,
 };
 use crate::exit::Failure;
+use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::report::lines::Lines;
 use crate::signals::Signals;
@@ -35,6 +36,7 @@ pub struct Settings {
     peer_uid: Option<u32>,
     pinned_max_bytes: Option<u64>,
     shared_max_bytes: Option<u64>,
+    memory_node: String,
     idle_timeout_s: f64,
     /// rsend: `--connect-timeout`; rrecv: `--accept-timeout`
     connect_timeout_s: f64,
@@ -66,6 +68,10 @@ pub struct ConnectionProperties {
     provisioned_bytes: u64,
     /// bytes of these that are posted receives; 0 over shared memory
     receive_bytes: u64,
+    /// memory node that this end's memory was taken from, if one was chosen
+    memory_node: Option<u32>,
+    /// reason for that
+    memory_node_reason: &'static str,
 }
 
 /// One event, and so one line.
@@ -126,7 +132,9 @@ pub enum Event<'a> {
         /// properties of the connection: fabric, device, layout, arrival, protocol
         connection: Option<&'a ConnectionProperties>,
         /// landing buffers that came and went
-        growth: Option<Growth>,
+        growth: Option<&'a Growth>,
+        /// choices of this end for its copies
+        copying: Option<&'a Copying>,
     },
 }
 
@@ -166,6 +174,7 @@ impl Settings {
             peer_uid: *peer_uid,
             pinned_max_bytes: memory.pinned_max,
             shared_max_bytes: memory.shared_max,
+            memory_node: memory.memory_node.to_string(),
             idle_timeout_s: idle_timeout.as_secs_f64(),
             connect_timeout_s: connect_timeout.as_secs_f64(),
         }
@@ -191,6 +200,8 @@ impl ConnectionProperties {
             folds: *folds,
             provisioned_bytes: description.provisioned_bytes,
             receive_bytes: description.receive_bytes,
+            memory_node: description.memory.node(),
+            memory_node_reason: description.memory.reason(),
         }
     }
 }

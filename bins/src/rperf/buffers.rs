@@ -42,25 +42,33 @@ pub enum Registration {
 pub struct Pool {
     memory: Memory,
     registration: Registration,
+    /// memory node of buffers that superpipe makes
+    node: Option<u32>,
     bytes: usize,
     buffers: Vec<Buffer>,
 }
 
 impl Buffer {
     /// Allocates memory that was never written, so that none of it is resident.
-    fn untouched(memory: Memory, registration: Registration, bytes: usize) -> Result<Self, Failure> {
-        let made = match registration {
-            Registration::None => None,
-            Registration::Registered => Some(RegisteredBuf::new(bytes).map(Self::Registered)),
-            Registration::Trusted => Some(TrustedBuf::new(bytes).map(Self::Trusted)),
+    fn untouched(
+        memory: Memory,
+        registration: Registration,
+        node: Option<u32>,
+        bytes: usize,
+    ) -> Result<Self, Failure> {
+        let made = match (registration, node) {
+            (Registration::None, _) if memory != Memory::Superpipe => None,
+            (Registration::None, None) => Some(RecvBuf::new(bytes).map(Self::Superpipe)),
+            (Registration::None, Some(node)) => Some(RecvBuf::on_node(bytes, node).map(Self::Superpipe)),
+            (Registration::Registered, None) => Some(RegisteredBuf::new(bytes).map(Self::Registered)),
+            (Registration::Registered, Some(node)) => {
+                Some(RegisteredBuf::on_node(bytes, node).map(Self::Registered))
+            }
+            (Registration::Trusted, None) => Some(TrustedBuf::new(bytes).map(Self::Trusted)),
+            (Registration::Trusted, Some(node)) => Some(TrustedBuf::on_node(bytes, node).map(Self::Trusted)),
         };
         if let Some(made) = made {
             return made.map_err(|error| Failure::new(Code::Device, error.to_string()));
-        }
-        if memory == Memory::Superpipe {
-            let buffer =
-                RecvBuf::new(bytes).map_err(|error| Failure::new(Code::Device, error.to_string()))?;
-            return Ok(Self::Superpipe(buffer));
         }
         // an empty mapping is an error
         let memory = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
@@ -112,13 +120,21 @@ impl Pool {
     /// Creates an empty pool of this kind of memory.
     #[must_use]
     pub const fn empty(memory: Memory) -> Self {
-        Self { memory, registration: Registration::None, bytes: 0, buffers: Vec::new() }
+        Self { memory, registration: Registration::None, node: None, bytes: 0, buffers: Vec::new() }
     }
 
     /// Sets the registration of the buffers. Registered ones are kept for all messages. Discards those of another kind.
     pub fn set_registration(&mut self, registration: Registration) {
         if self.registration != registration {
             self.registration = registration;
+            self.buffers.clear();
+        }
+    }
+
+    /// Sets the memory node of buffers that superpipe makes. Discards those of another node.
+    pub fn set_node(&mut self, node: Option<u32>) {
+        if self.node != node {
+            self.node = node;
             self.buffers.clear();
         }
     }
@@ -164,7 +180,7 @@ impl Pool {
     fn refill(&mut self, count: usize, check_stop: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
         while self.buffers.len() < count {
             check_stop()?;
-            let mut buffer = Buffer::untouched(self.memory, self.registration, self.bytes)?;
+            let mut buffer = Buffer::untouched(self.memory, self.registration, self.node, self.bytes)?;
             if self.memory == Memory::Reused {
                 for piece in buffer.memory().chunks_mut(STOP_CHECK_BYTES) {
                     check_stop()?;

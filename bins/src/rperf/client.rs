@@ -40,8 +40,8 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval between messages below which they are timed in batches, since a reading of the clock would distort it.
 const BATCHED_INTERVAL_MAX: Duration = Duration::from_micros(2);
 
-/// Longest inline message, which has no blocks to draw.
-const INLINE_BYTES_MAX: u64 = 40;
+/// Longest inline message, which has no blocks to draw. (Over RDMA those of more than 40 bytes have.)
+const INLINE_BYTES_MAX: u64 = 104;
 /// Limit on the messages that are recorded, and on those before them. The recorder holds about as many long ones.
 const RECORDED_MAX: u64 = 32;
 
@@ -81,14 +81,14 @@ pub fn measure(
 ) -> Result<(), Failure> {
     if options.picture.is_some() && options.sizes.iter().last().is_some_and(|bytes| bytes <= INLINE_BYTES_MAX)
     {
-        let text = "--picture cannot draw a message of 40 bytes or less, which is sent without blocks; end --sizes with a larger size";
+        let text = "--picture cannot draw a message of 104 bytes or less, which can be sent without blocks; end --sizes with a larger size";
         return Err(Failure::new(Code::Usage, text));
     }
     let mut output = Output::open(options, &session.signals)?;
     session.pin()?;
-    let connection =
+    let mut connection =
         session.connect(address, session.options(WaitStrategy::Sleep), options.connect_timeout)?;
-    let properties = session.connected(&connection)?;
+    let properties = session.connected(&mut connection)?;
     let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
     let outcome = match send_plan(&mut link, options) {
@@ -272,15 +272,16 @@ impl Client<'_> {
     fn reconnect(&mut self) -> Result<Connection, Failure> {
         let session = self.link.session;
         let timeout = self.options.connect_timeout.min(RECONNECT_TIMEOUT);
-        let connection = match session.connect(self.address, session.options(self.ready.wait), timeout) {
+        let mut connection = match session.connect(self.address, session.options(self.ready.wait), timeout) {
             Ok(connection) => connection,
             Err(failure) => return Err(self.link.check_peer().err().unwrap_or(failure)),
         };
-        session.connected(&connection)?;
+        session.connected(&mut connection)?;
         Ok(connection)
     }
 
     fn row(&self, run: &Run, first: &Outcome, outcome: &Outcome) -> Row {
+        let [copy_in, copy_out] = outcome.copies.kernels_of(run.bytes);
         let mut row = Row {
             event: "result",
             test: self.options.test,
@@ -305,6 +306,9 @@ impl Client<'_> {
             split_copy_percent: outcome.copies.split_percent(),
             registrations_hit: outcome.copies.hit,
             registrations_missed: outcome.copies.missed,
+            copy_in,
+            copy_out,
+            window_bytes: outcome.copies.window_bytes,
             verified: if self.end.plan.is_verified { "always" } else { "before" },
             fabric: self.properties.fabric,
             device: self.properties.device.clone(),

@@ -1,7 +1,7 @@
 //! Counts of the copies that the messages of a run took.
 
 use core::fmt;
-use superpipe::Connection;
+use superpipe::{Connection, CopyKernel, SIZE_CLASSES, size_class_bytes};
 
 /// Counts of a connection at one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +16,10 @@ pub struct Copies {
     pub hit: u64,
     /// messages out of registered buffers that were not
     pub missed: u64,
+    /// kernels of copies into the peer's landing buffer and out of the own one, of each class of messages, at the end
+    kernels: [[CopyKernel; SIZE_CLASSES]; 2],
+    /// bytes of the peer's landing buffer that were cycled through at the end
+    pub window_bytes: u64,
 }
 
 impl Copies {
@@ -29,13 +33,24 @@ impl Copies {
             bytes_split: counters.split_bytes_sent,
             hit: counters.registrations_hit,
             missed: counters.registrations_missed,
+            kernels: [counters.copy_in, counters.copy_out],
+            window_bytes: counters.window_bytes,
         }
+    }
+
+    /// Returns the kernels of messages of `bytes` bytes: of copies in, and out. Messages shorter than those of the first class are copied plainly.
+    #[must_use]
+    pub fn kernels_of(&self, bytes: u64) -> [&'static str; 2] {
+        let class = size_class_bytes().iter().rposition(|least| bytes >= *least);
+        self.kernels.map(|kernels| class.map_or(CopyKernel::Plain, |class| kernels[class]).name())
     }
 
     /// Returns the counts since earlier ones of the same connection.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
+            kernels: self.kernels,
+            window_bytes: self.window_bytes,
             bytes: self.bytes - before.bytes,
             bytes_once: self.bytes_once - before.bytes_once,
             bytes_split: self.bytes_split - before.bytes_split,
@@ -91,8 +106,10 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_the_run() {
-        let before = Copies { bytes: 100, bytes_once: 50, bytes_split: 10, hit: 1, missed: 2 };
-        let after = Copies { bytes: 400, bytes_once: 150, bytes_split: 40, hit: 4, missed: 2 };
+        let before =
+            Copies { bytes: 100, bytes_once: 50, bytes_split: 10, hit: 1, missed: 2, ..Copies::default() };
+        let after =
+            Copies { bytes: 400, bytes_once: 150, bytes_split: 40, hit: 4, missed: 2, ..Copies::default() };
         let run = after.since(&before);
         assert_eq!((run.hit, run.missed, run.percent(), run.split_percent()), (3, 0, 33.3, 10.0));
         assert!(

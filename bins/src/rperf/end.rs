@@ -63,6 +63,12 @@ impl End {
         self.to.set_registration(if self.plan.memory == Memory::Reused { to } else { Registration::None });
     }
 
+    /// Sets the memory node of buffers that superpipe makes: that of the connection's own memory.
+    pub fn use_node(&mut self, node: Option<u32>) {
+        self.from.set_node(node);
+        self.to.set_node(node);
+    }
+
     /// Renews the buffers and fills in the next `messages` messages, once the peer has taken those before out of registered buffers. The
     /// caller does not time this.
     ///

@@ -6,6 +6,7 @@ use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
 use crate::protocol::{REPORT_BYTES_MAX, Report, Role, Violation};
+use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::timeouts::{REPORT_TIMEOUT, UNLIMITED};
 use crate::trace::Trace;
@@ -252,6 +253,8 @@ impl<'a> Link<'a> {
         for mut connection in self.data.into_iter().chain([self.control]) {
             let growth = Growth::new(&connection.counters());
             self.session.print_if(self.session.common.verbose && growth.has_any(), &growth.to_string());
+            let copying = Copying::new(&connection.counters());
+            self.session.print_if(self.session.common.verbose && copying.has_any(), &copying.to_string());
             self.session.close(connection, outcome);
         }
     }

@@ -26,6 +26,7 @@ impl End {
         let description = link.data().description();
         // Over RDMA trust is about registered buffers.
         let is_trusted = link.session.common.route.trust_peer && description.fabric == "shm";
+        self.use_node(description.memory.node());
         self.use_registered(description.protocol == Protocol::RegisterCached, is_trusted);
         let count = match (run.pattern, is_prepared) {
             (Pattern::Stream, true) => stream::window(run.bytes, self.is_registered),

@@ -56,6 +56,12 @@ pub struct Row {
     pub registrations_hit: u64,
     /// messages out of registered buffers that went through the ring: not mapped yet, or refused
     pub registrations_missed: u64,
+    /// kernel of the client's copies into the server's landing buffer, of messages of this size, at the end
+    pub copy_in: &'static str,
+    /// kernel of its copies out of its own
+    pub copy_out: &'static str,
+    /// bytes of the server's landing buffer that the client cycled through at the end
+    pub window_bytes: u64,
     /// fabric: shm or verbs
     pub fabric: &'static str,
     /// RDMA device, if the fabric has one

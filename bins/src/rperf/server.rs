@@ -41,8 +41,8 @@ pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<
     let mut acceptor = Acceptor::listen(session, &serve.listening, options)?;
     let mut deadline = Instant::now() + serve.listening.accept_timeout;
     loop {
-        let connection = acceptor.accept(deadline)?;
-        session.connected(&connection)?;
+        let mut connection = acceptor.accept(deadline)?;
+        session.connected(&mut connection)?;
         let mut link = Link::new(session, connection, trace);
         let outcome = match begin(&mut link) {
             Ok(measurement) => run_all(&mut link, &mut acceptor, measurement),
@@ -139,7 +139,8 @@ fn default_wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
 fn reconnect(link: &mut Link<'_>, acceptor: &mut Acceptor<'_>) -> Result<Connection, Failure> {
     let deadline = Instant::now() + RECONNECT_TIMEOUT;
     loop {
-        let Some(connection) = acceptor.accept_before(deadline.min(Instant::now() + PEER_CHECK_INTERVAL))?
+        let Some(mut connection) =
+            acceptor.accept_before(deadline.min(Instant::now() + PEER_CHECK_INTERVAL))?
         else {
             link.check_peer()?;
             if Instant::now() >= deadline {
@@ -152,7 +153,7 @@ fn reconnect(link: &mut Link<'_>, acceptor: &mut Acceptor<'_>) -> Result<Connect
             continue;
         };
         if connection.peer().may_be(link.control().peer()) {
-            link.session.connected(&connection)?;
+            link.session.connected(&mut connection)?;
             return Ok(connection);
         }
         // a stranger that is gone already needs no answer

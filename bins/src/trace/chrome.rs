@@ -196,6 +196,15 @@ impl ProcessEvents<'_> {
                 let lane = Lane::Jobs(first_free(&mut self.jobs, begin, end));
                 self.span(lane, [begin, end], job.name().into(), args);
             }
+            MarkKind::KernelChosen { out, class_bytes, kernel } => {
+                let direction = if out { "out" } else { "in" };
+                let args =
+                    json!({"copies": direction, "class": class_bytes, "kernel": kernel.kernel().name()});
+                self.signal(begin, "kernel chosen".into(), args);
+            }
+            MarkKind::WindowChosen { bytes } => {
+                self.signal(begin, "window chosen".into(), json!({"bytes": bytes}));
+            }
             MarkKind::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
         }
     }

@@ -1,8 +1,8 @@
 //! Recorded events in a form that can be written to a file, sent to the other end, and checked there.
 
 use serde::{Deserialize, Serialize};
-use superpipe::Length;
-use superpipe::recorder::{CAPACITY, ControlKind, JobKind, Record, Step};
+use superpipe::recorder::{CAPACITY, ChosenKernel, ControlKind, JobKind, Record, Step};
+use superpipe::{CopyKernel, Length};
 
 /// Limit on the marks of one connection: the capacity of its recorder.
 pub const MARKS_MAX: usize = CAPACITY;
@@ -67,8 +67,47 @@ pub enum MarkKind {
     JobBegin { number: u8, job: Job, bytes: u64 },
     /// a job of the fabric was over; its span is that of the job
     JobEnd { number: u8, job: Job, has_failed: bool, visible_ns: u64 },
+    /// another kernel was chosen for copies of a class of messages
+    KernelChosen { out: bool, class_bytes: u64, kernel: Kernel },
+    /// another window was chosen
+    WindowChosen { bytes: u32 },
     /// the connection failed
     Failed { why: String },
+}
+
+/// Copy kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "they are those of `superpipe::CopyKernel`")]
+pub enum Kernel {
+    Plain,
+    String,
+    Fetching,
+    Streaming,
+}
+
+impl Kernel {
+    /// Returns the library's type.
+    #[must_use]
+    pub const fn kernel(self) -> CopyKernel {
+        match self {
+            Self::Plain => CopyKernel::Plain,
+            Self::String => CopyKernel::String,
+            Self::Fetching => CopyKernel::Fetching,
+            Self::Streaming => CopyKernel::Streaming,
+        }
+    }
+}
+
+impl From<CopyKernel> for Kernel {
+    fn from(kernel: CopyKernel) -> Self {
+        match kernel {
+            CopyKernel::Plain => Self::Plain,
+            CopyKernel::String => Self::String,
+            CopyKernel::Fetching => Self::Fetching,
+            CopyKernel::Streaming => Self::Streaming,
+        }
+    }
 }
 
 /// Kinds of jobs.
@@ -248,6 +287,10 @@ impl From<Step> for MarkKind {
             Step::JobEnd { number, job, has_failed, visible_ns } => {
                 Self::JobEnd { number, job: job.into(), has_failed, visible_ns }
             }
+            Step::KernelChosen(ChosenKernel { is_out, class_bytes, kernel }) => {
+                Self::KernelChosen { out: is_out, class_bytes, kernel: kernel.into() }
+            }
+            Step::WindowChosen { bytes } => Self::WindowChosen { bytes },
             Step::Failed(failure) => Self::Failed { why: failure.to_string() },
         }
     }

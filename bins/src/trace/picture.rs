@@ -50,7 +50,7 @@ impl Picture {
         );
         let lanes = self.lanes();
         let mut legend = vec![
-            Meaning::bar(COPY_IN, "copy in: one bar per block, one shade per chunk"),
+            Meaning::bar(COPY_IN, "copy in: one bar per copy, one shade per chunk"),
             Meaning::bar(COPY_OUT, "copy out"),
             Meaning::tick(ACK, "acknowledgement written or received"),
         ];

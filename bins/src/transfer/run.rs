@@ -6,6 +6,7 @@ use crate::exit::{Code, Failure, explain};
 use crate::files::distinct::{self, NamedFile};
 use crate::protocol::{Hello, Role, negotiate_checksum};
 use crate::report::bar::format_rate;
+use crate::report::copying::Copying;
 use crate::report::events::{ConnectionProperties, Event, Events, Settings, gb_per_s, round};
 use crate::report::growth::Growth;
 use crate::report::meter::Meter;
@@ -34,6 +35,7 @@ pub struct Run<'a> {
     refused: Option<Failure>,
     properties: Option<ConnectionProperties>,
     growth: Option<Growth>,
+    copying: Option<Copying>,
     checksum: Option<(DigestKind, u64)>,
 }
 
@@ -75,6 +77,7 @@ impl<'a> Run<'a> {
             refused,
             properties: None,
             growth: None,
+            copying: None,
             checksum: None,
         })
     }
@@ -162,6 +165,9 @@ impl<'a> Run<'a> {
         let growth = Growth::new(&connection.counters());
         self.session.print_if(self.session.common.verbose && growth.has_any(), &growth.to_string());
         self.growth = Some(growth);
+        let copying = Copying::new(&connection.counters());
+        self.session.print_if(self.session.common.verbose && copying.has_any(), &copying.to_string());
+        self.copying = Some(copying);
         self.session.close(connection, outcome);
     }
 
@@ -190,7 +196,8 @@ impl<'a> Run<'a> {
             checksum_value: self.checksum.map(|(_, value)| format!("{value:#018x}")),
             core: self.session.core(),
             connection: self.properties.as_ref(),
-            growth: self.growth,
+            growth: self.growth.as_ref(),
+            copying: self.copying.as_ref(),
         });
         match &failure {
             Some(failure) => self.session.print_if(true, &failure.text),

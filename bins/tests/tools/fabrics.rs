@@ -165,7 +165,7 @@ fn core_auto_chooses_and_reports_an_allowed_core() {
         scratch.rrecv(&["-v", "--core", "auto"]).arg(scratch.data("out")),
     );
     assert_eq!(sent.code, 0, "{}", sent.said);
-    assert_told(&received, 0, "chosen among all allowed cores");
+    assert_told(&received, 0, "of the peer");
     let core = |text: &str| {
         text.split("pinned to core ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned()
     };

@@ -120,7 +120,7 @@ fn every_exit_code_has_its_cause() {
     // a message with more events than the recorder keeps cannot be drawn
     let server = scratch.start_server(&["-q"]);
     let mut client =
-        scratch.client(&["-q", "--sizes=1M", "--block-bytes=128", "--iterations=3", "--warmup=1"]);
+        scratch.client(&["-q", "--sizes=16M", "--block-bytes=128", "--iterations=3", "--warmup=1"]);
     client.arg(option("picture", &scratch.data("picture")));
     met_as(9, &[scratch.run("rperf", &mut client), server.wait(BOUND)]);
     let known: Vec<_> = Code::ALL.into_iter().map(Code::number).collect();

@@ -198,7 +198,7 @@ fn rperf_traces_both_ends_of_the_same_messages() {
         let begin = |event: &Value| event["ts"].as_f64().unwrap();
         assert!(begin(copies[0]) < begin(sent[sent.len() - 1]));
         assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-        assert!(picture.contains("1 MiB") && picture.contains("superpipeline over shm, in blocks of 16 KiB"));
+        assert!(picture.contains("1 MiB") && picture.contains("superpipeline over shm, in blocks of 4 KiB"));
         for (lane, is_there) in
             [("client copy in", true), ("server copy out", true), ("client copy out", is_answered)]
         {
@@ -223,9 +223,9 @@ fn an_undrawable_message_is_reported() {
     let server = scratch.start("rperf", server.args(["serve", "--listen", &scratch.address()]));
     wait_for("rperf serve to listen", || scratch.socket().exists());
     let picture = option("picture", &scratch.data("x"));
-    let long = scratch.run("rperf", client(&["--sizes=1M", "--block-bytes=128"]).arg(picture));
-    long.assert(9, "cannot draw a message of 1 MiB");
-    server.wait(BOUND).assert(9, "cannot draw a message of 1 MiB");
+    let long = scratch.run("rperf", client(&["--sizes=16M", "--block-bytes=128"]).arg(picture));
+    long.assert(9, "cannot draw a message of 16 MiB");
+    server.wait(BOUND).assert(9, "cannot draw a message of 16 MiB");
 }
 
 /// The trace is written at every end of a run.

@@ -252,6 +252,11 @@ impl<F: Fabric> Driver<F> {
         self.endpoint.set_protocol(protocol);
     }
 
+    /// [`Endpoint::set_window`]
+    pub fn set_window(&mut self, bytes: Option<u32>) {
+        self.endpoint.set_window(bytes);
+    }
+
     /// Sets the strategy of later waits.
     pub const fn set_wait(&mut self, wait: WaitStrategy) {
         self.pace = Pace::new(wait);

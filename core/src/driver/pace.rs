@@ -126,6 +126,12 @@ impl Rounds {
         Self { count: 0, spins: pace.next_spins }
     }
 
+    /// Returns the rounds without work.
+    #[inline]
+    pub(super) const fn idle_count(&self) -> u32 {
+        self.count
+    }
+
     /// Counts a round without work, and returns the rest.
     #[inline]
     pub(super) fn idle(&mut self, pace: &mut Pace) -> Rest {

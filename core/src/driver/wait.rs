@@ -17,6 +17,8 @@ pub const ATTEMPTS_PER_ROUND: u32 = 8;
 /// Rounds with work between two checks of time. A round moves at most a landing buffer (100 µs) or a bounded number of slices, and
 /// at least a control message, so that a check costs less than 1 % of the rounds.
 pub const BUSY_ROUNDS_PER_CHECK: u32 = 64;
+/// Rounds without work, between two with work, that count as one with work: a wait whose work comes slowly checks the time as well.
+const IDLE_ROUNDS_PER_BUSY: u32 = 2;
 
 /// State of a wait.
 #[derive(Clone, Debug)]
@@ -132,8 +134,11 @@ impl Wait {
     /// Counts a round with work.
     #[inline]
     pub(super) const fn count_busy(&mut self, pace: &Pace) -> Next {
+        let idle = self.rounds.idle_count() / IDLE_ROUNDS_PER_BUSY;
+        // The first work after a pause is not kept waiting by a look at the time.
+        let most = BUSY_ROUNDS_PER_CHECK / 2;
+        self.busy_rounds += 1 + if idle < most { idle } else { most };
         self.rounds = Rounds::new(pace);
-        self.busy_rounds += 1;
         if self.busy_rounds < BUSY_ROUNDS_PER_CHECK {
             return Next::Again;
         }

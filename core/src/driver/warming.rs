@@ -1,7 +1,7 @@
 //! Messages that warm up a new connection, so that the first message of the application is as fast as later ones. wire.md 6.7.
 //!
 //! The memory of a new connection is resident, but not yet in TLB and caches, and no branch of the data path was taken before. The
-//! warm-up changes that (docs/architecture.md, decision 11), with the default sizes by 80 messages each way over shared memory and 17 over
+//! warm-up changes that (docs/architecture.md, decision 11), with the default sizes by 140 messages each way over shared memory and 17 over
 //! RDMA. They take less time than the handshake.
 
 use super::setup::{LandingMode, Negotiated};
@@ -13,7 +13,8 @@ use crate::wire::layout::Layout;
 
 /// Tag of the warm-up messages.
 const TAG: u64 = 0;
-/// Most messages of one length. It bounds the time of the warm-up for rings of very many blocks; the default ring needs 34.
+/// Most messages of one length, which bounds the time of the warm-up: the default ring over shared memory would take 130. The short and the shortest messages
+/// go through it once together.
 const COUNT_MAX: u32 = 64;
 /// Bytes of a short message, which takes one block.
 const SHORT_BYTES: u32 = 1024;
@@ -25,8 +26,8 @@ const HALVES_MAX: u32 = 8;
 /// Messages of each length with posted writes, the longest first: few, since each takes a round trip of the network.
 const COUNTS_POSTED: [u32; 4] = [1, 8, 4, 4];
 
-/// Lengths and counts of the warm-up messages, the longest first: a few with a CTS, then enough to go through the ring once or
-/// twice. With posted writes only a few, since packets take time and can be lost, and caches matter less there.
+/// Lengths and counts of the warm-up messages, the longest first: a few with a CTS, then enough to go through the ring at least
+/// once. With posted writes only a few, since packets take time and can be lost, and caches matter less there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarmUpPlan([(u32, u32); 4]);
 
@@ -242,13 +243,13 @@ mod tests {
     }
 
     /// Default layout of shared memory: bytes of a block, blocks, `c0_bytes`.
-    const DEFAULT: (u32, u32, u32) = (16 << 10, 32, 64 << 10);
+    const DEFAULT: (u32, u32, u32) = (4 << 10, 128, 64 << 10);
 
     #[test]
     fn the_default_ring_is_gone_through_once_and_a_bit() {
         let (block_bytes, block_count, c0_bytes) = DEFAULT;
         let plan = plan(layout(block_bytes, block_count), c0_bytes, true);
-        assert_eq!(plan.messages(), [(128 << 10, 2), (64 << 10, 10), (1024, 34), (8, 34)]);
+        assert_eq!(plan.messages(), [(128 << 10, 2), (64 << 10, 10), (1024, 64), (8, 64)]);
         assert_eq!(plan.room_bytes(), 128 << 10);
     }
 

@@ -79,8 +79,9 @@ impl<F: Fabric> Endpoint<F> {
         posted
     }
 
-    /// Polls the peer's acknowledgements. Returns true if blocks became free, and this end may still send: the peer may have broken a
-    /// rule.
+    /// Polls the peer's acknowledgements. Returns true if blocks became free, and this end may still send: the peer may have broken a rule. With
+    /// direct store one of them may be used now: those behind the end of a lap are no use before its first one is acknowledged. With posted
+    /// writes completions may be awaited yet.
     #[cold]
     pub(super) fn refill(&mut self, fabric: &mut F) -> bool {
         let free_from = self.sender.free_from();
@@ -89,13 +90,16 @@ impl<F: Fabric> Endpoint<F> {
         } else {
             self.read_ack(fabric);
         }
-        free_from != self.sender.free_from() && self.may_send()
+        planted!(RefillWithoutRoom => return free_from != self.sender.free_from() && self.may_send());
+        let has_room = !F::DIRECT || !self.sender.is_full();
+        free_from != self.sender.free_from() && has_room && self.may_send()
     }
 
     /// Reads the peer's acknowledgements.
     pub(super) fn read_ack(&mut self, fabric: &mut F) {
         let line = fabric.take_line(&self.link, self.control_page, control_page::ACK);
         let Some(ack) = Ack::parse(fabric, self.config.arrival, &line) else { return };
+        self.sender.handle_timing(fabric, &self.link, ack.timing);
         let blocks = self.sender.handle_ack(ack.blocks);
         let blocks = self.judged(fabric, blocks).unwrap_or(false);
         if blocks {
@@ -122,12 +126,15 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Writes the acknowledgement. With direct store, writes only the count of blocks if nothing else has changed.
     pub(super) fn write_ack(&mut self, fabric: &mut F) {
-        let Ack { blocks, controls, .. } = self.newest_ack();
+        let Ack { blocks, controls, timing, .. } = self.newest_ack();
         if F::DIRECT
             && self.config.arrival == Arrival::Flag
             && self.ack_line_is_there
             && controls == self.acked.controls
         {
+            if timing != self.acked.timing {
+                fabric.publish(&mut self.link, self.peer_control_page, control_page::ACK + 48, timing.word());
+            }
             // As in `word::write_line`, the even word comes last.
             fabric.publish(&mut self.link, self.peer_control_page, control_page::ACK + 8, !blocks);
             fabric.publish(&mut self.link, self.peer_control_page, control_page::ACK, blocks);
@@ -157,7 +164,8 @@ impl<F: Fabric> Endpoint<F> {
     fn newest_ack(&self) -> Ack {
         let mut blocks = self.receiver.consumed();
         planted!(AckBeforeCopy => if self.receiver.open().is_some() { blocks = blocks.wrapping_add(1); });
-        Ack { blocks, controls: self.inbox.consumed(), keepalives: self.acked.keepalives }
+        let timing = self.receiver.timing();
+        Ack { blocks, controls: self.inbox.consumed(), keepalives: self.acked.keepalives, timing }
     }
 
     #[inline]

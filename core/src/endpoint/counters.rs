@@ -1,5 +1,7 @@
 //! Counters of an endpoint, for reports.
 
+use crate::copying::{CopyKernel, SIZE_CLASSES, WindowReason};
+
 /// Counts since the connection began, or [`reset_counters`](crate::Endpoint::reset_counters); they wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -90,6 +92,21 @@ pub struct Counters {
     /// to its end, while something waits for the job, and the time in which this end's own thread made steps of jobs. The value may
     /// be too small by at most the time of one round of progress. docs/architecture/memory.md, "The time of jobs".
     pub jobs_visible_ns: u64,
+    /// Bytes of the peer's landing buffer that this end cycles through ([`Endpoint::set_window`](crate::Endpoint::set_window)). This and the next
+    /// six say what was chosen; [`reset_counters`](crate::Endpoint::reset_counters) leaves them as they are.
+    pub window_bytes: u64,
+    /// Reason for this window.
+    pub window_reason: WindowReason,
+    /// Times that another window was chosen, since the connection began.
+    pub window_changes: u32,
+    /// Kernel of copies into blocks, for messages of each class of [`size_class_bytes`](crate::size_class_bytes). wire.md 4.12.
+    pub copy_in: [CopyKernel; SIZE_CLASSES],
+    /// Kernel of copies out of blocks.
+    pub copy_out: [CopyKernel; SIZE_CLASSES],
+    /// Copies that were timed, since the connection began: into blocks, and out of them.
+    pub copies_timed: [u64; 2],
+    /// Times that another kernel was chosen, since the connection began: for copies into blocks, and out of them.
+    pub copy_changes: [u32; 2],
     /// Checked flags whose contents did not match yet.
     pub check_misses: u64,
     /// Work requests that found the send queue full, or no credit for their notification.

@@ -24,10 +24,9 @@ impl<F: Fabric> Endpoint<F> {
             growth,
             outbox,
             inbox,
-            acked: Ack { blocks, controls, keepalives: _ },
+            acked: Ack { blocks, controls, keepalives: _, timing: _ },
             ack_line_is_there,
             peer_keepalives: _,
-            ack_every,
             idle_rounds: _,
             reported,
             wants_ack,
@@ -45,7 +44,7 @@ impl<F: Fabric> Endpoint<F> {
         (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
         (pending_cts, zero_copy, exposing, pending_close, has_sent_close, closed).hash(hasher);
-        (missed, events.len(), growth, ack_every).hash(hasher);
+        (missed, events.len(), growth).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));
     }
 }

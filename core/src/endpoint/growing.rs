@@ -136,7 +136,7 @@ impl<F: Fabric> Endpoint<F> {
                     Retired::Moved => {
                         self.receiver.enter();
                         self.receiver.take_moved();
-                        self.ack_every = Self::ack_every(self.receiver.layout());
+                        self.receiver.fit_cadence();
                     }
                     Retired::Unused => self.receiver.expect_none(),
                 }
@@ -158,7 +158,7 @@ impl<F: Fabric> Endpoint<F> {
             && let Some(growth) = &mut self.growth
         {
             growth.provider.handle_move();
-            self.ack_every = Self::ack_every(self.receiver.layout());
+            self.receiver.fit_cadence();
         }
     }
 

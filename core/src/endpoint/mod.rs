@@ -12,6 +12,7 @@ mod notifications;
 mod provisioning;
 mod receiving;
 mod sending;
+mod sending_at_once;
 mod splitting;
 mod zero_copy;
 
@@ -21,6 +22,7 @@ pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
 use crate::config::{Config, ConfigError, Origin, Protocol};
+use crate::copying::KernelSet;
 use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
 use crate::fabric::Fabric;
@@ -31,7 +33,8 @@ use crate::state::{Phase, State};
 use crate::wire::ack::Ack;
 use crate::wire::grant::DestinationClaim;
 use crate::wire::header::Length;
-use crate::wire::layout::{Landing, Layout};
+use crate::wire::layout::Landing;
+use crate::wire::timing::Timing;
 use crate::zero_copy::ZeroCopy;
 use core::cell::Cell;
 use mailbox::{Inbox, Outbox};
@@ -40,10 +43,6 @@ use mailbox::{Inbox, Outbox};
 /// and with direct store. With posted writes the answer to a short message comes first, since an acknowledgement costs a packet, and
 /// in the transport another one (docs/architecture/rdma.md, "Notify mode").
 const IDLE_ROUNDS: [u32; 2] = [128, 8];
-
-/// Acknowledgements while the ring's blocks are consumed once, of short and of long messages: with posted writes the fewest that
-/// keep the sender busy, and with direct store.
-const ACKS_PER_RING: [[u32; 2]; 2] = [[2, 4], [8, 8]];
 
 /// Control messages consumed after which the acknowledgement goes out: one less than the five CTS that may be unacknowledged, so the peer
 /// need not wait for a place. With fewer there would be more acknowledgements; with five or more the peer would wait until this end has
@@ -139,8 +138,6 @@ pub struct Endpoint<F: Fabric> {
     /// The complete line of acknowledgements was written to the peer at least once.
     ack_line_is_there: bool,
     peer_keepalives: u64,
-    /// Blocks of a transfer of each [`Size`](receiving::Size) after which an acknowledgement goes out.
-    ack_every: [u64; 2],
     /// Rounds of progress since payload was consumed.
     idle_rounds: u32,
     /// Arrival that [`has_arrivals`](Self::has_arrivals) reported last: sequence and block.
@@ -164,12 +161,6 @@ pub struct Endpoint<F: Fabric> {
 
 impl<F: Fabric> Endpoint<F> {
     const IDLE_ROUNDS: u32 = IDLE_ROUNDS[F::DIRECT as usize];
-    const ACKS_PER_RING: [u32; 2] = ACKS_PER_RING[F::DIRECT as usize];
-
-    /// Returns the blocks of a transfer of each size after which an acknowledgement goes out.
-    fn ack_every(layout: Layout) -> [u64; 2] {
-        Self::ACKS_PER_RING.map(|acks| u64::from(layout.block_count / acks).max(1))
-    }
 
     /// Makes an endpoint on memory that both ends have agreed on. Both ends count from `origin`.
     ///
@@ -187,20 +178,20 @@ impl<F: Fabric> Endpoint<F> {
         let Origin { blocks, controls, keepalives, notifications, .. } = origin;
         let credits = NotificationCredits::new(config.arrival, caps.notifications_max, notifications);
         let inbox = Inbox::new(controls);
+        let kernels = if F::DIRECT { fabric.copy_kernels(&link) } else { KernelSet::PLAIN };
         Ok(Self {
             link,
             control_page,
             peer_control_page,
             config,
-            sender: Sender::new(peer_landing, config.arrival, credits, &origin),
-            receiver: Receiver::new(landing, &origin),
+            sender: Sender::new(peer_landing, &config, kernels, credits, &origin),
+            receiver: Receiver::new(landing, &config, kernels, &origin),
             growth: growth.map(|terms| Growth::new(&terms, landing, peer_landing.memory)),
             outbox: Outbox::new(controls),
-            acked: Ack { blocks, controls: inbox.consumed(), keepalives },
+            acked: Ack { blocks, controls: inbox.consumed(), keepalives, timing: Timing::NONE },
             ack_line_is_there: false,
             inbox,
             peer_keepalives: keepalives,
-            ack_every: Self::ack_every(landing.layout),
             idle_rounds: 0,
             reported: Cell::new(None),
             wants_ack: false,
@@ -244,7 +235,16 @@ impl<F: Fabric> Endpoint<F> {
         let provider = self.growth.as_ref().map(|growth| &growth.provider);
         let Tally { growths, refusals, shrinks, reclaims, releases, bytes_peak } =
             provider.map(Provider::tally).unwrap_or_default();
+        let ((copy_in, timed_in), (copy_out, timed_out)) = (self.sender.kernels(), self.receiver.kernels());
+        let window = self.sender.window_choice();
         Counters {
+            window_bytes: self.sender.chosen_window_bytes(),
+            window_reason: window.reason(),
+            window_changes: window.changes(),
+            copy_in: copy_in.all_chosen(),
+            copy_out: copy_out.all_chosen(),
+            copies_timed: [timed_in, timed_out],
+            copy_changes: [copy_in.changes(), copy_out.changes()],
             landing_bytes: provider.map(Provider::landing_bytes).unwrap_or_default(),
             landing_bytes_peak: bytes_peak,
             growths,

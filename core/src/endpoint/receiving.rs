@@ -5,25 +5,16 @@ use core::mem;
 use super::{Endpoint, Incoming};
 use crate::error::Reason;
 use crate::fabric::Fabric;
-use crate::receive::{End, Open, Pulled, Readable, TryRecv};
+use crate::receive::{Destination, End, Open, Pulled, Readable, Size, TryRecv};
 use crate::recording;
 use crate::slices::{CALL_BYTES, Cursor, Scatter};
 use crate::wire::header::Length;
 use crate::wire::line::Line;
 use crate::wire::sequence::after;
 
-/// Size class of a transfer, which determines how often it is acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Size {
-    /// A message of up to C0.
-    Short,
-    /// A longer message, or a stream.
-    Long,
-}
-
 impl<F: Fabric> Endpoint<F> {
     /// Takes the next message if it arrives within `polls` polls (at least one) and fits: the fast path for messages in a line, and for
-    /// single chunks into one slice. Anything else is left for [`incoming`](Self::incoming).
+    /// those in two and single chunks into one slice. Anything else is left for [`incoming`](Self::incoming).
     #[inline]
     pub fn try_recv(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], polls: u32) -> TryRecv {
         if !self.receiver.is_plain(self.config.arrival) {
@@ -54,7 +45,7 @@ impl<F: Fabric> Endpoint<F> {
                 self.took(fabric, 0, Size::Short, false);
                 TryRecv::Taken { tag, bytes }
             }
-            None if self.receiver.is_single_chunk_here(fabric, &self.link, &line) => {
+            None if self.receiver.is_message_here(fabric, &self.link, &line) => {
                 self.try_recv_chunk(fabric, slices, &line, 1)
             }
             None => TryRecv::Other,
@@ -104,6 +95,11 @@ impl<F: Fabric> Endpoint<F> {
         line: &Line,
         polls: u32,
     ) -> TryRecv {
+        if let Some((tag, bytes)) = self.receiver.take_two_lines(fabric, &mut self.link, line, slices) {
+            record!(fabric, &self.link, LineIn { sequence: self.receiver.last(), bytes });
+            self.took(fabric, 0, Size::Short, false);
+            return TryRecv::Taken { tag, bytes };
+        }
         let found = self.receiver.take_single_chunk(fabric, &mut self.link, line, slices, polls);
         match found {
             TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Size::Short, true),
@@ -146,7 +142,7 @@ impl<F: Fabric> Endpoint<F> {
     pub fn pull_from(&mut self, fabric: &mut F, slices: &mut [&mut [u8]], skip: usize) -> Pulled {
         let mut scatter = Scatter::new(slices);
         scatter.skip(skip);
-        self.pull_with(fabric, &mut scatter, self.config.streaming_bytes)
+        self.pull_with(fabric, &mut scatter, Destination::Any)
     }
 
     /// [`pull`](Self::pull) into the slices after `cursor`, which advances.
@@ -157,7 +153,7 @@ impl<F: Fabric> Endpoint<F> {
         cursor: &mut Cursor,
     ) -> Pulled {
         let mut scatter = Scatter::at(slices, *cursor);
-        let pulled = self.pull_with(fabric, &mut scatter, self.config.streaming_bytes);
+        let pulled = self.pull_with(fabric, &mut scatter, Destination::Any);
         *cursor = scatter.cursor();
         pulled
     }
@@ -166,10 +162,15 @@ impl<F: Fabric> Endpoint<F> {
     /// has just cleared them there.
     #[inline]
     pub fn pull_cached(&mut self, fabric: &mut F, slices: &mut [&mut [u8]]) -> Pulled {
-        self.pull_with(fabric, &mut Scatter::new(slices), u64::MAX)
+        self.pull_with(fabric, &mut Scatter::new(slices), Destination::Fresh)
     }
 
-    fn pull_with(&mut self, fabric: &mut F, scatter: &mut Scatter<'_, '_>, streaming_bytes: u64) -> Pulled {
+    fn pull_with(
+        &mut self,
+        fabric: &mut F,
+        scatter: &mut Scatter<'_, '_>,
+        destination: Destination,
+    ) -> Pulled {
         if self.receiver.is_discarding() && !self.drain(fabric) {
             return Pulled::NOTHING;
         }
@@ -186,8 +187,8 @@ impl<F: Fabric> Endpoint<F> {
         }
         let size = self.open_size();
         // The sender needs blocks back before it runs out of them, and cannot wait until all that have arrived are copied.
-        let call_blocks = self.receiver.blocks_for(CALL_BYTES);
-        let blocks_max = self.ack_every[size as usize].min(call_blocks);
+        let call_blocks = self.receiver.whole_blocks_in(CALL_BYTES);
+        let blocks_max = self.receiver.ack_every(size).min(call_blocks);
         // A peer that is as fast as this end must not keep it in this call.
         let begin = self.receiver.consumed();
         let mut bytes = 0;
@@ -195,14 +196,17 @@ impl<F: Fabric> Endpoint<F> {
             let consumed = self.receiver.consumed();
             let in_line = self.receiver.line_bytes().is_some();
             let link = &mut self.link;
-            let pulled = self.receiver.pull(fabric, link, arrival, scatter, streaming_bytes, blocks_max);
+            let pulled = self.receiver.pull(fabric, link, arrival, scatter, destination, blocks_max);
             let mut pulled = self.judged(fabric, pulled).unwrap_or(Pulled::NOTHING);
             if !F::DIRECT && pulled.end == End::Fin {
                 pulled.bytes += self.took_remote();
             }
             let blocks = self.receiver.consumed().wrapping_sub(consumed);
             if pulled.bytes > 0 || pulled.end != End::No || blocks > 0 {
-                self.receiver.hide();
+                // A block without payload takes nothing of what was shown.
+                if pulled.bytes > 0 || pulled.end != End::No {
+                    self.receiver.hide();
+                }
                 let has_ended = pulled.end != End::No;
                 if in_line && has_ended {
                     self.record_end(fabric);
@@ -325,7 +329,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
         let is_awaited = has_ended && (F::DIRECT || size == Size::Long);
-        if due >= self.ack_every[size as usize] || is_awaited && due > 0 {
+        if due >= self.receiver.ack_every(size) || is_awaited && due > 0 {
             self.write_ack(fabric);
         }
     }

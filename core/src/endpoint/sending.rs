@@ -1,143 +1,17 @@
-//! Sending: complete messages at once, and transfers piece by piece. wire.md 4.
+//! Sending: transfers piece by piece. wire.md 4.
 
 use super::Endpoint;
 use crate::config::Protocol;
+use crate::copying::CopyKernel;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::recording;
 use crate::send::{LastChunk, NextChunk, Payload, Reservation, TransferId};
-use crate::slices::{CALL_BYTES, Cursor, Gather, bytes_of};
-use crate::wire::arrival::Arrival;
+use crate::slices::{CALL_BYTES, Cursor, Gather};
 use crate::wire::grant::GrowReason;
-use crate::wire::header::{INLINE_BYTES_MAX, Length};
+use crate::wire::header::Length;
 
 impl<F: Fabric> Endpoint<F> {
-    /// Sends a complete message if there is room: in a line up to 40 bytes, else eagerly up to C0.
-    ///
-    /// # Errors
-    /// `NoCredit`: call again after [`progress`](Self::progress). `TooLong`: [`start`](Self::start) it. `Busy`,
-    /// `Closed`.
-    #[inline]
-    pub fn try_send(
-        &mut self,
-        fabric: &mut F,
-        tag: u64,
-        slices: &[&[u8]],
-    ) -> Result<TransferId, RefusedSend> {
-        self.try_send_counted(fabric, tag, slices, bytes_of(slices))
-    }
-
-    /// [`try_send`](Self::try_send) of slices whose bytes were counted before, so that a refused attempt does not walk them. Returns
-    /// `WrongLength` if they have another number of bytes.
-    #[inline]
-    pub(crate) fn try_send_counted(
-        &mut self,
-        fabric: &mut F,
-        tag: u64,
-        slices: &[&[u8]],
-        bytes: usize,
-    ) -> Result<TransferId, RefusedSend> {
-        if !self.sender.can_start() || !self.may_send() {
-            return Err(self.busy_or_closed());
-        }
-        if bytes > INLINE_BYTES_MAX {
-            return self.try_send_eager(fabric, tag, slices, bytes);
-        }
-        if self.sender.is_full() && (!self.refill(fabric) || !F::DIRECT && self.sender.is_full()) {
-            record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
-            return Err(self.no_credit_or_closed());
-        }
-        if !has_bytes(slices, bytes) {
-            return Err(RefusedSend::WrongLength);
-        }
-        match self.sender.emit_inline(fabric, &mut self.link, tag, slices, bytes) {
-            Ok(id) => {
-                self.counters.inline_sent += 1;
-                record!(fabric, &self.link, LineOut { sequence: self.sender.last(), bytes });
-                fabric.ring_doorbell(&mut self.link);
-                Ok(id)
-            }
-            Err(_) => {
-                self.counters.sq_full += 1;
-                Err(RefusedSend::NoCredit)
-            }
-        }
-    }
-
-    #[inline(never)]
-    pub(super) fn try_send_eager(
-        &mut self,
-        fabric: &mut F,
-        tag: u64,
-        slices: &[&[u8]],
-        bytes: usize,
-    ) -> Result<TransferId, RefusedSend> {
-        let bytes = u32::try_from(bytes).map_err(|_| RefusedSend::TooLong)?;
-        if bytes > self.config.c0_bytes || self.provisions() && self.needs_larger(fabric, slices, bytes) {
-            return Err(RefusedSend::TooLong);
-        }
-        if F::DIRECT
-            && self.config.arrival == Arrival::Flag
-            && !self.config.triple_buffer
-            && let [message] = slices
-            && message.len() == bytes as usize
-        {
-            if let Some(id) = self.try_send_single_chunk(fabric, tag, message) {
-                return Ok(id);
-            }
-            if self.refill(fabric)
-                && let Some(id) = self.try_send_single_chunk(fabric, tag, message)
-            {
-                return Ok(id);
-            }
-            if !self.may_send() {
-                return Err(RefusedSend::Closed);
-            }
-        }
-        self.try_send_gathered(fabric, tag, slices, bytes)
-    }
-
-    /// Sends a message of up to C0 that the fast path does not send.
-    #[inline(never)]
-    fn try_send_gathered(
-        &mut self,
-        fabric: &mut F,
-        tag: u64,
-        slices: &[&[u8]],
-        bytes: u32,
-    ) -> Result<TransferId, RefusedSend> {
-        let split = match self.sender.split(bytes) {
-            Err(RefusedSend::NoCredit) if self.refill(fabric) => self.sender.split(bytes),
-            split => split,
-        };
-        if split == Err(RefusedSend::NoCredit) {
-            record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
-            return Err(self.no_credit_or_closed());
-        }
-        let (first, rest) = split?;
-        let mut gather = Gather::new(slices);
-        if gather.remaining() != bytes as usize {
-            return Err(RefusedSend::WrongLength);
-        }
-        let id = self.sender.start(&self.config, tag, Length::Exact(u64::from(bytes)))?;
-        self.emit(fabric, Payload::Gathered(&mut gather), first, false);
-        if rest > 0 {
-            self.emit(fabric, Payload::Gathered(&mut gather), rest, false);
-        }
-        fabric.ring_doorbell(&mut self.link);
-        Ok(id)
-    }
-
-    #[inline]
-    fn try_send_single_chunk(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
-        let id = self.sender.emit_single_chunk(fabric, &mut self.link, self.config.protocol, tag, message)?;
-        self.counters.chunks_sent += 1;
-        self.counters.bytes_sent += message.len() as u64;
-        fabric.ring_doorbell(&mut self.link);
-        self.sender.expect_write(fabric, &mut self.link, message.len());
-        Some(id)
-    }
-
     /// Starts a transfer: a message of known length, or a stream. Nothing is sent yet.
     ///
     /// # Errors
@@ -231,6 +105,12 @@ impl<F: Fabric> Endpoint<F> {
             if !F::DIRECT {
                 // The device sends this chunk while the next one is copied.
                 fabric.ring_doorbell(&mut self.link);
+            } else if self.sender.awaits_answers() {
+                // The peer tells its newest timing only. A sender that looks when it needs blocks sees few in a large ring.
+                self.read_ack(fabric);
+                if !self.may_send() {
+                    break;
+                }
             }
             let used = self.sender.layout().blocks_for(bytes);
             if gather.remaining() == 0 || used >= blocks {
@@ -352,6 +232,26 @@ impl<F: Fabric> Endpoint<F> {
         self.config.protocol = protocol;
     }
 
+    /// Sets how much of the peer's landing buffer this end cycles through from its next lap on, and in every landing buffer that it moves to: a number of
+    /// bytes, rounded down to whole blocks, at most all, and at least what holds a message of C0 bytes wherever that begins, so that no message
+    /// that could be sent at once is too long for it. Chunks of an open transfer are a fold of it at most, too. `None`: it is chosen while data flow. Without effect with posted writes. wire.md 4.11.
+    pub fn set_window(&mut self, bytes: Option<u32>) {
+        self.sender.set_window(bytes, &self.config);
+    }
+
+    /// Sets the kernels of copies into blocks and out of them, of messages of [`Config::timed_bytes`](crate::Config::timed_bytes) and more. `None`, and
+    /// one that the fabric has not: they are chosen while data flow. wire.md 4.12.
+    pub fn pin_copies(&mut self, copy_in: Option<CopyKernel>, copy_out: Option<CopyKernel>) {
+        self.sender.pin_kernel(copy_in);
+        self.receiver.pin_kernel(copy_out);
+    }
+
+    /// Returns the bytes of the peer's landing buffer that this end cycles through from its next lap on.
+    #[must_use]
+    pub const fn window(&self) -> u32 {
+        self.sender.window() * self.sender.layout().block_bytes
+    }
+
     /// Returns true if the peer has consumed all that was sent, and the device owns no memory of this end. Otherwise the next rounds of
     /// [`progress`](Self::progress) poll acknowledgements.
     pub fn poll_delivered(&mut self) -> bool {
@@ -381,16 +281,6 @@ impl<F: Fabric> Endpoint<F> {
             _ if !self.may_send() => Err(RefusedSend::Closed),
             checked => checked,
         }
-    }
-
-    /// Returns the refusal for lack of credit. The acknowledgement that was just read may have ended the connection.
-    const fn no_credit_or_closed(&self) -> RefusedSend {
-        if self.may_send() { RefusedSend::NoCredit } else { RefusedSend::Closed }
-    }
-
-    #[cold]
-    const fn busy_or_closed(&self) -> RefusedSend {
-        if self.may_send() { RefusedSend::Busy } else { RefusedSend::Closed }
     }
 
     /// Returns how large the next chunk may be. Polls acknowledgements or control messages if one is needed first.
@@ -430,13 +320,4 @@ impl<F: Fabric> Endpoint<F> {
 fn is_message(remaining: Option<u64>) -> bool {
     planted!(LengthForStream => if remaining == Some(u64::MAX) { return false; });
     remaining.is_some()
-}
-
-/// Returns true if the slices have `bytes` bytes together.
-#[inline]
-fn has_bytes(slices: &[&[u8]], bytes: usize) -> bool {
-    match slices {
-        [one] => one.len() == bytes,
-        several => bytes_of(several) == bytes,
-    }
 }

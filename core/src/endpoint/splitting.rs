@@ -1,6 +1,7 @@
 //! Split messages: each end copies a half. wire.md 4.10, 5.7.
 
 use super::{Endpoint, ExposedSend};
+use crate::copying::CopyKernel;
 use crate::error::{ProtocolError, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::Exposed;
@@ -138,14 +139,14 @@ impl<F: Fabric> Endpoint<F> {
             return Ok(0);
         }
         planted!(FinBeforeTail => if is_last {
-            self.sender.wrote_split(bytes as u64);
+            self.sender.count_written(bytes as u64);
             self.emit(fabric, Payload::InPlace, 0, false);
         });
         let begin = recording::begin(fabric, &self.link);
         let mut at = u32::try_from(at).unwrap_or(u32::MAX);
         while gather.remaining() > 0 {
             let run = gather.take(gather.remaining());
-            fabric.copy_in(&mut self.link, memory, at, run);
+            fabric.copy_in(&mut self.link, memory, at, run, CopyKernel::Plain);
             at = at.saturating_add(u32::try_from(run.len()).unwrap_or(u32::MAX));
         }
         if bytes > 0 {
@@ -154,7 +155,7 @@ impl<F: Fabric> Endpoint<F> {
             record!(fabric, &self.link, since begin, CopyIn { sequence, block, bytes });
         }
         *cursor = gather.cursor(slices.len());
-        self.sender.wrote_split(bytes as u64);
+        self.sender.count_written(bytes as u64);
         self.counters.bytes_sent += bytes as u64;
         self.counters.split_bytes_sent += bytes as u64;
         if is_last {

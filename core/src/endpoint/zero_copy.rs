@@ -143,7 +143,7 @@ impl<F: Fabric> Endpoint<F> {
             (at, left) = (at + u64::from(bytes), left - u64::from(bytes));
             written += u64::from(bytes);
         }
-        self.sender.wrote_remote(written);
+        self.sender.count_written(written);
         self.counters.bytes_sent += written;
         self.counters.remote_bytes_sent += written;
         let has_ended = left == 0 && self.emit_remote(fabric, true);

@@ -72,7 +72,8 @@ mod tests {
     use super::*;
     use crate::wire::layout::FlagPlace;
 
-    const LARGEST: Layout = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Apart };
+    const LARGEST: Layout =
+        Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Apart { group_blocks: 1 } };
 
     #[test]
     fn sizes_double_from_a_slab_up_to_the_largest() {
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn a_ring_holds_the_message_it_was_asked_for() {
         let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
-        for flags in [FlagPlace::Inside, FlagPlace::Apart] {
+        for flags in [FlagPlace::Inside, FlagPlace::Apart { group_blocks: 1 }] {
             let largest = Layout { flags, ..LARGEST };
             for payload in [905, 1000, 2000, 4096, 65_536, 200_000, 400_000] {
                 let bytes = bytes_for(payload, small, largest);

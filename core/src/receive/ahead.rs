@@ -73,7 +73,7 @@ impl<F: Fabric> Receiver<F> {
     fn pass(&mut self, chunk: Chunk) {
         self.head = Head::Chunk(chunk);
         while let Head::Chunk(chunk) = self.head {
-            self.finish_block(chunk);
+            self.finish_group(chunk);
         }
     }
 

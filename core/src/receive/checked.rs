@@ -3,16 +3,17 @@
 use super::{Chunk, Receiver};
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
-use crate::wire::header::Header;
+use crate::wire::header::{Header, INLINE_BYTES_MAX};
 use crate::wire::layout::Landing;
 use crate::wire::line::Line;
 
 impl<F: Fabric> Receiver<F> {
-    /// Returns true if a slot line and the payload of its block match the CRC in the flag.
+    /// Returns true if a slot line and the payload of its group match the CRC in the flag.
     pub(super) fn is_line_intact(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
         let arrival = Arrival::CheckedFlag;
         let Landing { memory, layout } = self.landing;
         match Header::parse(line) {
+            Ok(Header::Inline { bytes, .. }) if usize::from(bytes) > INLINE_BYTES_MAX => false,
             Ok(
                 Header::Inline { .. } | Header::Cancel { .. } | Header::Exposed { .. } | Header::Split { .. },
             ) => arrival.line_flag(fabric, line, self.sequence) == line.flag(),
@@ -27,7 +28,7 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Returns the checked flag that the chunk's next block, other than its first, has once it is complete.
+    /// Returns the checked flag that the chunk's next group, other than its first, has once it is complete.
     pub(super) fn block_flag(&self, fabric: &F, link: &F::Link, chunk: &Chunk) -> u64 {
         let arrival = Arrival::CheckedFlag;
         let piece = chunk.piece(self.landing.layout, chunk.arrived);
@@ -36,7 +37,7 @@ impl<F: Fabric> Receiver<F> {
         arrival.flag(self.sequence, crc)
     }
 
-    /// Returns true if the chunk's next block, other than its first, matches its checked flag.
+    /// Returns true if the chunk's next group, other than its first, matches its checked flag.
     pub(super) fn is_intact(&self, fabric: &F, link: &F::Link, chunk: &Chunk, flag: u64) -> bool {
         let is_intact = self.block_flag(fabric, link, chunk) == flag;
         planted!(CheckNotCompared => return true);

@@ -1,9 +1,13 @@
 //! Payload that is copied out, read in place, or discarded. wire.md 4.
 
-use super::outcome::Place;
-use super::{Chunk, End, Head, Open, Pulled, Readable, Receiver, Run};
+use core::ops::Range;
+
+use super::outcome::{FIRST_LINE_BYTES, Place};
+use super::timing::Destination;
+use super::{Chunk, End, Head, Pulled, Readable, Receiver, Run};
+use crate::copying::{CopyKernel, SizeClass};
 use crate::error::ProtocolError;
-use crate::fabric::{CopyHint, Fabric};
+use crate::fabric::Fabric;
 use crate::recording;
 use crate::slices::Scatter;
 use crate::wire::arrival::Arrival;
@@ -13,24 +17,18 @@ use crate::wire::layout::{Landing, Piece};
 use crate::wire::sequence::after;
 
 impl<F: Fabric> Receiver<F> {
-    /// Copies out the payload of the open transfer that has arrived and fits: at most `blocks_max` blocks, so that they can be
-    /// acknowledged while more is copied.
+    /// Copies out the payload of the open transfer that has arrived and fits, up to the group with which that is `blocks_max` blocks, so that they
+    /// can be acknowledged while more is copied.
     pub(crate) fn pull(
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
         arrival: Arrival,
         to: &mut Scatter<'_, '_>,
-        streaming_bytes: u64,
+        destination: Destination,
         blocks_max: u64,
     ) -> Result<Pulled, ProtocolError> {
-        let upto = self.consumed.wrapping_add(blocks_max);
-        let hint = match self.open {
-            Some(Open { length: Length::Exact(length), .. }) if length >= streaming_bytes => {
-                CopyHint::Streaming
-            }
-            _ => CopyHint::Cached,
-        };
+        let begin = self.consumed;
         let mut bytes = 0;
         loop {
             if !self.poll(fabric, link, arrival)? {
@@ -40,7 +38,7 @@ impl<F: Fabric> Receiver<F> {
                 Head::Nothing => return Ok(Pulled { bytes, end: End::No }),
                 Head::Chunk(_) if self.withholds_blocks() => return Ok(Pulled { bytes, end: End::No }),
                 Head::Inline { payload, bytes: all, offset } => {
-                    let taken = unpack(&payload, offset, all, to);
+                    let taken = self.take_payload_of_lines(fabric, link, &payload, offset..all, to);
                     bytes += taken as usize;
                     if offset + taken < all {
                         self.head = Head::Inline { payload, bytes: all, offset: offset + taken };
@@ -54,23 +52,25 @@ impl<F: Fabric> Receiver<F> {
                     self.finish_cancel();
                     return Ok(Pulled { bytes, end: End::Cancelled(reason) });
                 }
-                Head::Exposed(named) => return self.pull_exposed(fabric, link, named, to, hint),
+                Head::Exposed(named) => {
+                    return self.pull_exposed(fabric, link, named, to, self.exposed_kernel(destination));
+                }
                 Head::Chunk(mut chunk) => {
                     let piece = chunk.piece(self.landing.layout, chunk.j);
                     let j = chunk.j;
                     let here = self.has_arrived(fabric, link, arrival, &mut chunk, j)?;
                     if here {
-                        bytes += self.copy_piece(fabric, link, &mut chunk, piece, to, hint);
+                        bytes += self.copy_piece(fabric, link, &mut chunk, piece, to, destination);
                     }
                     let done = here && chunk.offset == piece.bytes;
                     if !done {
                         self.head = Head::Chunk(chunk);
                         return Ok(Pulled { bytes, end: End::No });
                     }
-                    if self.finish_block(chunk) {
+                    if self.finish_group(chunk) {
                         return Ok(Pulled { bytes, end: End::Fin });
                     }
-                    if self.consumed == upto {
+                    if self.consumed.wrapping_sub(begin) >= blocks_max {
                         return Ok(Pulled { bytes, end: End::No });
                     }
                 }
@@ -78,23 +78,53 @@ impl<F: Fabric> Receiver<F> {
         }
     }
 
-    /// Copies the rest of a block's piece out, as much as fits, and records it. Returns the bytes copied.
-    fn copy_piece(
+    /// Copies the rest of a message in one line or two out, as much as fits. Returns the bytes copied.
+    fn take_payload_of_lines(
         &self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        payload: &[u64; 5],
+        rest: Range<u32>,
+        to: &mut Scatter<'_, '_>,
+    ) -> u32 {
+        let Landing { memory, layout } = self.landing;
+        let mut at = rest.start + unpack(payload, rest.start, rest.end.min(FIRST_LINE_BYTES), to);
+        while at >= FIRST_LINE_BYTES && at < rest.end {
+            let place = to.take((rest.end - at) as usize);
+            if place.is_empty() {
+                break;
+            }
+            let from = layout.second_line_at(self.at) + at - FIRST_LINE_BYTES;
+            fabric.copy_out(link, memory, from, place, CopyKernel::Plain);
+            at += u32::try_from(place.len()).unwrap_or(0);
+        }
+        at - rest.start
+    }
+
+    /// Copies the rest of a group's piece out, as much as fits, and records it. Returns the bytes copied.
+    fn copy_piece(
+        &mut self,
         fabric: &mut F,
         link: &mut F::Link,
         chunk: &mut Chunk,
         piece: Piece,
         to: &mut Scatter<'_, '_>,
-        hint: CopyHint,
+        destination: Destination,
     ) -> usize {
         let (begin, before) = (recording::begin(fabric, link), chunk.offset);
+        let length = self.open.map_or(Length::Stream, |open| open.length);
+        let kernel = self.block_kernel(length, destination);
+        let is_timed = chunk.timed && chunk.j == 0 && destination == Destination::Any;
         while chunk.offset < piece.bytes {
             let place = to.take((piece.bytes - chunk.offset) as usize);
             if place.is_empty() {
                 break;
             }
-            fabric.copy_out(link, self.landing.memory, piece.at + chunk.offset, place, hint);
+            if is_timed && place.len() == piece.bytes as usize {
+                self.copy_out_timed(fabric, link, SizeClass::of_length(length), piece.at, place);
+            } else {
+                fabric.copy_out(link, self.landing.memory, piece.at + chunk.offset, place, kernel);
+            }
             chunk.offset += u32::try_from(place.len()).unwrap_or(0);
         }
         let bytes = chunk.offset - before;
@@ -112,8 +142,11 @@ impl<F: Fabric> Receiver<F> {
         link: &F::Link,
         arrival: Arrival,
     ) -> Result<(), ProtocolError> {
-        let upto = self.consumed.wrapping_add(self.blocks_of_both());
-        while self.open.is_some() && self.consumed != upto && self.poll(fabric, link, arrival)? {
+        let (begin, blocks_max) = (self.consumed, self.blocks_of_both());
+        while self.open.is_some()
+            && self.consumed.wrapping_sub(begin) < blocks_max
+            && self.poll(fabric, link, arrival)?
+        {
             match self.head {
                 Head::Nothing => return Ok(()),
                 Head::Inline { .. } => {
@@ -128,7 +161,7 @@ impl<F: Fabric> Receiver<F> {
                         self.head = Head::Chunk(chunk);
                         return Ok(());
                     }
-                    self.finish_block(chunk);
+                    self.finish_group(chunk);
                 }
             }
         }
@@ -188,7 +221,7 @@ impl<F: Fabric> Receiver<F> {
                 Head::Chunk(chunk) => chunk,
             };
             let mut bytes = 0;
-            for j in chunk.j..chunk.blocks {
+            for j in layout.groups(chunk.j, chunk.blocks) {
                 if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
                     break;
                 }
@@ -203,7 +236,7 @@ impl<F: Fabric> Receiver<F> {
             if !empty {
                 return Ok(Readable::Nothing);
             }
-            if self.finish_block(chunk) {
+            if self.finish_group(chunk) {
                 return Ok(Readable::Ended(End::Fin));
             }
         }
@@ -241,7 +274,7 @@ impl<F: Fabric> Receiver<F> {
                 return Some(End::No);
             }
             bytes -= rest;
-            if self.finish_block(chunk) {
+            if self.finish_group(chunk) {
                 return (bytes == 0).then_some(End::Fin);
             }
             if bytes == 0 {
@@ -258,7 +291,7 @@ impl<F: Fabric> Receiver<F> {
         self.open = None;
         self.sequence = after(self.sequence);
         self.inlines += 1;
-        self.consume_block();
+        self.consume_block_of_lap(self.ends_lap);
     }
 
     /// Ends a transfer by its CANCEL.
@@ -268,27 +301,20 @@ impl<F: Fabric> Receiver<F> {
         self.end_split();
         self.sequence = after(self.sequence);
         self.chunks += 1;
-        self.consume_block();
+        self.consume_block_of_lap(self.ends_lap);
     }
 
-    #[inline]
-    pub(super) fn consume_block(&mut self) {
-        self.consumed = self.consumed.wrapping_add(1);
-        self.at += 1;
-        if self.at == self.landing.layout.block_count {
-            self.at = 0;
-        }
-    }
-
-    /// Consumes a block of the chunk. Returns true if the transfer ends with it.
-    pub(super) fn finish_block(&mut self, mut chunk: Chunk) -> bool {
-        self.consume_block();
-        chunk.j += 1;
-        chunk.offset = 0;
+    /// Consumes a group of the chunk. Returns true if the transfer ends with it.
+    pub(super) fn finish_group(&mut self, mut chunk: Chunk) -> bool {
+        let end = chunk.group_end(self.landing.layout, chunk.j);
+        let count = end - chunk.j;
+        (chunk.j, chunk.offset) = (end, 0);
         if chunk.j < chunk.blocks {
+            self.consume_blocks_of_lap(count, false);
             self.head = Head::Chunk(chunk);
             return false;
         }
+        self.consume_blocks_of_lap(count, self.ends_lap);
         self.head = Head::Nothing;
         self.sequence = after(self.sequence);
         self.chunks += 1;

@@ -22,7 +22,7 @@ impl<F: Fabric> Receiver<F> {
     }
 
     /// Goes on at the first block of the other landing buffer. The next header was not read yet.
-    pub(crate) const fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         if let Some(next) = self.next.take() {
             self.landing = next;
             self.at = 0;

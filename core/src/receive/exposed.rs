@@ -6,9 +6,10 @@
 
 use super::outcome::Place;
 use super::{End, Head, Pulled, Readable, Receiver, Run};
+use crate::copying::CopyKernel;
 use crate::error::ProtocolError;
 use crate::exposing::Sources;
-use crate::fabric::{CopyHint, Fabric};
+use crate::fabric::Fabric;
 use crate::job::Exposed;
 use crate::recording;
 use crate::slices::{CALL_BYTES, Scatter};
@@ -85,7 +86,7 @@ impl<F: Fabric> Receiver<F> {
         link: &mut F::Link,
         named: Named,
         to: &mut Scatter<'_, '_>,
-        hint: CopyHint,
+        kernel: CopyKernel,
     ) -> Result<Pulled, ProtocolError> {
         let memory = self.named_memory(named)?;
         let begin = recording::begin(fabric, link);
@@ -96,7 +97,7 @@ impl<F: Fabric> Receiver<F> {
             if place.is_empty() {
                 break;
             }
-            fabric.copy_out(link, memory, named.at + bytes, place, hint);
+            fabric.copy_out(link, memory, named.at + bytes, place, kernel);
             bytes += u32::try_from(place.len()).unwrap_or(0);
         }
         if bytes > 0 {
@@ -143,7 +144,7 @@ impl<F: Fabric> Receiver<F> {
         self.head = Head::Nothing;
         self.sequence = after(self.sequence);
         self.chunks += 1;
-        self.consume_block();
+        self.consume_block_of_lap(self.ends_lap);
         if self.awaits_tail() {
             planted!(TailBeforeFin => self.take_tail_early());
             return End::No;

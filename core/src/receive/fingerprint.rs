@@ -13,6 +13,9 @@ impl<F: Fabric> Hash for Receiver<F> {
             has_moved,
             sequence,
             at,
+            ends_lap,
+            cadence,
+            kernels: _,
             consumed,
             notified,
             transfers,
@@ -33,7 +36,7 @@ impl<F: Fabric> Hash for Receiver<F> {
         } = self;
         let offered = offered.map(|it| (it.exposed, it.transfer, it.offset, it.bytes, it.is_written));
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
-        (sources, offered).hash(hasher);
+        (sources, offered, ends_lap, cadence).hash(hasher);
         (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
     }
 }

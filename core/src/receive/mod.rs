@@ -13,37 +13,44 @@
 //! **The gate** is closed while a REJECT is due. Then no transfer begins, since the application could not reject it: at most one
 //! REJECT may be unacknowledged. [`Receiver::poll`], and [`Receiver::is_plain`] for the fast path, ask [`Receiver::may_begin`].
 
+mod accepting;
 mod ahead;
 mod checked;
 mod copy_out;
 mod epoch;
 mod exposed;
 mod fingerprint;
+mod laps;
 mod notified;
 mod offered;
 mod outcome;
 mod remote;
 mod single_chunk;
+mod timing;
 
+pub(crate) use laps::Size;
 pub(crate) use notified::notifies;
 pub(crate) use offered::Offered;
 pub use outcome::{End, Pulled, Readable, Run, TryRecv};
 pub(crate) use remote::Way;
+pub(crate) use timing::Destination;
 
-use crate::config::Origin;
+use crate::config::{Config, Origin};
+use crate::copying::KernelSet;
 use crate::error::{ProtocolError, Reason};
 use crate::exposing::Sources;
 use crate::fabric::Fabric;
 use crate::state::Receiving;
 use crate::wire::arrival::Arrival;
-use crate::wire::header::{Header, Length, RtsFields};
+use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
 use crate::wire::sequence::{before, is_before};
 use exposed::Named;
-use offered::SplitChunk;
+use laps::Cadence;
 use outcome::Chunk;
 use remote::EndNotifications;
+use timing::Kernels;
 
 /// Head of the ring: the chunk or line that is taken out next.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -79,6 +86,10 @@ pub(crate) struct Receiver<F: Fabric> {
     /// Sequence of the chunk that is awaited or at the head, and the block where it continues.
     sequence: u64,
     at: u32,
+    /// The head is the last of its lap.
+    ends_lap: bool,
+    cadence: Cadence,
+    kernels: Kernels,
     consumed: u64,
     /// Sequence of the newest chunk that was notified.
     notified: u64,
@@ -106,7 +117,12 @@ pub(crate) struct Receiver<F: Fabric> {
 }
 
 impl<F: Fabric> Receiver<F> {
-    pub(crate) const fn new(landing: Landing<F::Region>, origin: &Origin) -> Self {
+    pub(crate) fn new(
+        landing: Landing<F::Region>,
+        config: &Config,
+        available: KernelSet,
+        origin: &Origin,
+    ) -> Self {
         let Origin { sequence, blocks, transfers, .. } = *origin;
         Self {
             landing,
@@ -114,6 +130,9 @@ impl<F: Fabric> Receiver<F> {
             has_moved: false,
             sequence,
             at: 0,
+            ends_lap: false,
+            cadence: Cadence::of_lap(landing.layout.block_count, F::DIRECT),
+            kernels: Kernels::new(available, config, blocks),
             consumed: blocks,
             notified: before(sequence),
             transfers,
@@ -148,9 +167,9 @@ impl<F: Fabric> Receiver<F> {
         self.consumed
     }
 
-    /// Returns the blocks that `bytes` bytes take: at least one, at most the ring.
+    /// Returns the whole blocks within `bytes` bytes: at least one, at most the ring.
     #[inline]
-    pub(crate) fn blocks_for(&self, bytes: u32) -> u64 {
+    pub(crate) fn whole_blocks_in(&self, bytes: u32) -> u64 {
         let Layout { block_bytes, block_count, .. } = self.landing.layout;
         u64::from((bytes / block_bytes).clamp(1, block_count))
     }
@@ -346,125 +365,7 @@ impl<F: Fabric> Receiver<F> {
         before(self.sequence)
     }
 
-    /// Checks that a chunk fits the blocks up to the end of the ring (wire.md 4.2).
-    fn shape(&self, bytes: u32, left: bool) -> Result<(), ProtocolError> {
-        let layout = self.landing.layout;
-        if bytes > layout.capacity(layout.block_count - self.at) {
-            return Err(ProtocolError::ChunkTooLong);
-        }
-        if !left && !layout.can_right_align(bytes) {
-            return Err(ProtocolError::ChunkShape);
-        }
-        Ok(())
-    }
-
-    /// Checks a slot line against the state, and makes it the head.
-    #[inline]
-    fn accept(&mut self, line: &Line) -> Result<(), ProtocolError> {
-        let header = Header::parse(line)?;
-        if self.close.is_some_and(|(last, _)| is_before(last, self.sequence)) {
-            return Err(ProtocolError::ChunkAfterClose);
-        }
-        match header {
-            Header::Inline { tag, bytes, payload } => {
-                self.check_none_open()?;
-                let bytes = u32::from(bytes);
-                let length = Length::Exact(u64::from(bytes));
-                self.begin(tag, length, u64::from(bytes), false);
-                self.head = Head::Inline { payload, bytes, offset: 0 };
-            }
-            Header::Chunk { transfer, bytes, fin, left, whole, remote, rts } => {
-                self.shape(bytes, left)?;
-                if let Some(RtsFields(rts)) = rts {
-                    self.check_next(transfer)?;
-                    check_length(rts.length, u64::from(bytes), fin)?;
-                    self.begin(rts.tag, rts.length, u64::from(bytes), rts.want_cts);
-                    if let (true, Some(open)) = (remote, &mut self.open) {
-                        open.way = Way::Asked;
-                    }
-                } else {
-                    let Some(open) = &mut self.open else { return Err(ProtocolError::NoTransferOpen) };
-                    if transfer != open.transfer {
-                        return Err(ProtocolError::WrongTransfer);
-                    }
-                    if bytes == 0 && !fin {
-                        return Err(ProtocolError::ChunkEmpty);
-                    }
-                    let (before, way) = (open.seen, open.way);
-                    let seen = open.see(bytes, remote)?;
-                    check_length(open.length, seen, fin)?;
-                    open.seen = seen;
-                    if way == Way::Split {
-                        return self.accept_tail(before, seen);
-                    }
-                    if remote {
-                        self.note_remote_bytes(seen);
-                    }
-                }
-                let blocks = self.landing.layout.blocks_for(bytes);
-                let first = self.at;
-                self.head = Head::Chunk(Chunk {
-                    first,
-                    bytes,
-                    blocks,
-                    left,
-                    whole,
-                    fin,
-                    j: 0,
-                    offset: 0,
-                    arrived: 1,
-                });
-            }
-            Header::Exposed { transfer, tag, bytes, place, offset } => {
-                self.accept_exposed(transfer, tag, bytes, [place, offset])?;
-            }
-            Header::Split { transfer, tag, bytes, head, place, offset } => {
-                self.accept_split(SplitChunk { transfer, tag, bytes, head, source: [place, offset] })?;
-            }
-            Header::Cancel { transfer, reason } => {
-                self.check_is_open(transfer)?;
-                self.head = Head::Cancel(reason);
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that no transfer begins inside another (wire.md 4.1).
-    const fn check_none_open(&self) -> Result<(), ProtocolError> {
-        if self.open.is_some() { Err(ProtocolError::TransferOpen) } else { Ok(()) }
-    }
-
-    /// Checks that this is the next transfer, and that none is open (wire.md 4.1).
-    fn check_next(&self, transfer: u64) -> Result<(), ProtocolError> {
-        self.check_none_open()?;
-        if transfer == self.transfers.wrapping_add(1) { Ok(()) } else { Err(ProtocolError::WrongTransfer) }
-    }
-
-    /// Checks that a CANCEL names the open transfer (wire.md 4.1).
-    fn check_is_open(&self, transfer: u64) -> Result<(), ProtocolError> {
-        planted!(CancelOfNone => if self.open.is_none() { return Ok(()); });
-        match &self.open {
-            None => Err(ProtocolError::NoTransferOpen),
-            Some(open) if open.transfer != transfer => Err(ProtocolError::WrongTransfer),
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn begin(&mut self, tag: u64, length: Length, seen: u64, want_cts: bool) {
-        self.transfers = self.transfers.wrapping_add(1);
-        self.open = Some(Open {
-            transfer: self.transfers,
-            tag,
-            length,
-            seen,
-            want_cts,
-            way: Way::Blocks,
-            discarding: false,
-            shown: false,
-        });
-    }
-
-    /// Returns true if block `j` of the chunk at the head has arrived; with [`Chunk::whole`], if all blocks have.
+    /// Returns true if the group that begins with block `j` of the chunk at the head has arrived; with [`Chunk::whole`], if all groups have.
     #[inline]
     fn has_arrived(
         &mut self,
@@ -476,6 +377,9 @@ impl<F: Fabric> Receiver<F> {
     ) -> Result<bool, ProtocolError> {
         let upto = if chunk.whole { chunk.blocks } else { j + 1 };
         planted!(EndBeforeFlag => if chunk.fin { chunk.arrived = chunk.blocks; });
+        planted!(NextGroupTaken => if self.landing.layout.group_blocks() > 1 {
+            chunk.arrived = chunk.group_end(self.landing.layout, chunk.arrived);
+        });
         while chunk.arrived < upto {
             let Landing { memory, layout } = self.landing;
             let flag = fabric.flag(link, memory, layout.flag_at(chunk.first + chunk.arrived));
@@ -486,18 +390,8 @@ impl<F: Fabric> Receiver<F> {
                 self.check_misses += 1;
                 return Ok(false);
             }
-            chunk.arrived += 1;
+            chunk.arrived = chunk.group_end(layout, chunk.arrived);
         }
         Ok(true)
-    }
-}
-
-/// Checks that a message ends exactly when all of it was sent (wire.md 4.3).
-fn check_length(length: Length, seen: u64, fin: bool) -> Result<(), ProtocolError> {
-    match length {
-        Length::Stream => Ok(()),
-        Length::Exact(length) if seen > length => Err(ProtocolError::LengthExceeded),
-        Length::Exact(length) if (seen == length) != fin => Err(ProtocolError::WrongEnd),
-        Length::Exact(_) => Ok(()),
     }
 }

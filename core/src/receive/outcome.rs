@@ -2,8 +2,13 @@
 
 use crate::error::Reason;
 use crate::job::Exposed;
-use crate::wire::header::INLINE_PAYLOAD_AT;
-use crate::wire::layout::{Layout, Piece};
+use crate::wire::header::{INLINE_BYTES_MAX, INLINE_PAYLOAD_AT};
+use crate::wire::layout::{Layout, Piece, steps};
+use crate::wire::line::LINE_BYTES;
+
+/// Payload bytes in the first line of an inline message.
+#[expect(clippy::cast_possible_truncation, reason = "it is 40")]
+pub(super) const FIRST_LINE_BYTES: u32 = INLINE_BYTES_MAX as u32;
 
 /// End of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +84,7 @@ pub struct Run<M> {
 pub(super) enum Place {
     /// In blocks of the chunk that is being taken out.
     Blocks { layout: Layout, chunk: Chunk },
-    /// In the slot line at `at`, of whose payload `offset` bytes were consumed.
+    /// In the slot line at `at`, and the line behind it if the message is longer; `offset` bytes of the payload were consumed.
     Line { at: u32, offset: u32 },
     /// In memory of the peer, from `at` on.
     Exposed { at: u32 },
@@ -101,19 +106,25 @@ impl<M> Run<M> {
     /// Returns the spans as (offset, bytes), in order.
     pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
         let (place, mut rest) = (self.place, self.bytes);
-        let blocks = match place {
-            Place::Blocks { chunk, .. } => chunk.j..chunk.blocks,
-            Place::Line { .. } | Place::Exposed { .. } | Place::Offered { .. } => 0..1,
+        let groups = match place {
+            Place::Blocks { layout, chunk } => steps(chunk.j, chunk.blocks, layout.group_blocks()),
+            Place::Line { .. } => steps(0, 2, 1),
+            Place::Exposed { .. } | Place::Offered { .. } => steps(0, 1, 1),
         };
-        // A block may be empty: the first of a right-aligned chunk, or one that was taken out to its last byte.
-        blocks.filter_map(move |j| {
+        // A group may be empty: the first block of a right-aligned chunk, or one that was taken out to its last byte.
+        groups.filter_map(move |j| {
             let (at, there) = match place {
                 Place::Blocks { layout, chunk } => {
                     let piece = chunk.piece(layout, j);
                     let skip = if j == chunk.j { chunk.offset } else { 0 };
                     (piece.at + skip, piece.bytes - skip)
                 }
-                Place::Line { at, offset } => (at + INLINE_PAYLOAD_AT + offset, rest),
+                Place::Line { at, offset } if j == 0 => {
+                    (at + INLINE_PAYLOAD_AT + offset, FIRST_LINE_BYTES.saturating_sub(offset))
+                }
+                Place::Line { at, offset } => {
+                    (at + LINE_BYTES + offset.saturating_sub(FIRST_LINE_BYTES), rest)
+                }
                 Place::Exposed { at } | Place::Offered { at, .. } => (at, rest),
             };
             let bytes = there.min(rest);
@@ -132,7 +143,9 @@ pub(super) struct Chunk {
     pub(super) left: bool,
     pub(super) whole: bool,
     pub(super) fin: bool,
-    /// Next block, and the bytes of it that were taken.
+    /// The sender wishes to know what copying the first group out takes.
+    pub(super) timed: bool,
+    /// First block of the next group, and the bytes of the group that were taken.
     pub(super) j: u32,
     pub(super) offset: u32,
     /// Blocks that are known to have arrived.
@@ -140,8 +153,15 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    /// Returns the payload of the group that begins with block `j`.
     #[inline]
     pub(super) const fn piece(&self, layout: Layout, j: u32) -> Piece {
         layout.piece(self.first, self.blocks, self.bytes, self.left, j)
+    }
+
+    /// Returns the first block behind the group that begins with block `j`.
+    #[inline]
+    pub(super) fn group_end(&self, layout: Layout, j: u32) -> u32 {
+        (j + layout.group_blocks()).min(self.blocks)
     }
 }

@@ -2,13 +2,15 @@
 //! late. wire.md 3.2, 4.2.
 
 use super::{Chunk, Head, Receiver, TryRecv};
-use crate::fabric::{CopyHint, Fabric};
+use crate::copying::{CopyKernel, SizeClass};
+use crate::fabric::Fabric;
 use crate::recording;
 use crate::wire::arrival::Arrival;
-use crate::wire::header::{Header, Length};
-use crate::wire::inline::unpack_message;
+use crate::wire::header::{Header, INLINE_BYTES_MAX, Length};
+use crate::wire::inline::{unpack_first, unpack_message};
 use crate::wire::layout::{FlagPlace, Landing};
 use crate::wire::line::Line;
+use crate::wire::marks::Marks;
 use crate::wire::sequence::after;
 use core::hint;
 
@@ -40,18 +42,49 @@ impl<F: Fabric> Receiver<F> {
     /// Takes a message that is in a line.
     #[inline]
     pub(crate) fn take_inline(&mut self, line: &Line, to: &mut [&mut [u8]]) -> Option<(u64, usize)> {
-        let (tag, bytes, payload) = Header::plain_inline(line)?;
+        let (tag, bytes, payload) = Header::plain_inline(line, F::DIRECT)?;
         if !unpack_message(&payload, bytes, to) {
             return None;
         }
         self.transfers = self.transfers.wrapping_add(1);
         self.sequence = after(self.sequence);
         self.inlines += 1;
-        self.consume_block();
+        self.consume_block_of_lap(Marks::of(line).ends_lap);
         Some((tag, bytes))
     }
 
-    /// Takes a message that is a single chunk and fits one slice. Polls each later block `polls` times.
+    /// Returns true if a message of more than [`INLINE_BYTES_MAX`] bytes can be in two lines, where flags are plain. wire.md 3.2.
+    #[inline]
+    pub(super) fn has_second_lines(&self) -> bool {
+        F::DIRECT && self.landing.layout.flags != FlagPlace::Inside
+    }
+
+    /// Takes a message that is in both lines of a slot and fits one slice. Flags are plain.
+    #[inline]
+    pub(crate) fn take_two_lines(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        line: &Line,
+        to: &mut [&mut [u8]],
+    ) -> Option<(u64, usize)> {
+        let (tag, bytes, payload) = Header::plain_two_lines(line)?;
+        let [to] = to else { return None };
+        let (first, rest) = to.get_mut(..bytes)?.split_first_chunk_mut::<INLINE_BYTES_MAX>()?;
+        if !self.has_second_lines() {
+            return None;
+        }
+        unpack_first(&payload, first);
+        let Landing { memory, layout } = self.landing;
+        fabric.copy_out(link, memory, layout.second_line_at(self.at), rest, CopyKernel::Plain);
+        self.transfers = self.transfers.wrapping_add(1);
+        self.sequence = after(self.sequence);
+        self.inlines += 1;
+        self.consume_block_of_lap(Marks::of(line).ends_lap);
+        Some((tag, bytes))
+    }
+
+    /// Takes a message that is a single chunk and fits one slice. Polls each later group `polls` times.
     #[inline]
     pub(crate) fn take_single_chunk(
         &mut self,
@@ -61,35 +94,41 @@ impl<F: Fabric> Receiver<F> {
         to: &mut [&mut [u8]],
         polls: u32,
     ) -> TryRecv {
-        let message = Header::plain_message(line, self.transfers.wrapping_add(1));
+        let message = Header::plain_message(line, self.transfers.wrapping_add(1), F::DIRECT);
         let Some((tag, bytes, left)) = message else { return TryRecv::Other };
         let [to] = to else { return TryRecv::Other };
         let Some(to) = to.get_mut(..bytes as usize) else { return TryRecv::Other };
         let layout = self.landing.layout;
         if bytes <= layout.first_capacity() && (left || layout.flags == FlagPlace::Inside) {
-            self.take_block(fabric, link, to, left);
+            self.take_block(fabric, link, to, Marks::of(line), left);
             TryRecv::Taken { tag, bytes: to.len() }
         } else {
-            self.take_blocks(fabric, link, tag, to, left, polls)
+            self.take_blocks(fabric, link, (tag, Marks::of(line), left), to, polls)
         }
     }
 
-    /// Returns true if `line` begins a single chunk, all blocks of which have arrived.
-    pub(crate) fn is_single_chunk_here(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
-        let message = Header::plain_message(line, self.transfers.wrapping_add(1));
+    /// Returns true if `line` begins a message in two lines, or a single chunk, all groups of which have arrived.
+    pub(crate) fn is_message_here(&self, fabric: &F, link: &F::Link, line: &Line) -> bool {
+        if Header::plain_two_lines(line).is_some() {
+            return true;
+        }
+        let message = Header::plain_message(line, self.transfers.wrapping_add(1), F::DIRECT);
         let Some((_, bytes, left)) = message else { return false };
-        let blocks = self.landing.layout.blocks_for(bytes);
-        self.shape(bytes, left).is_ok() && (1..blocks).all(|j| self.await_flag(fabric, link, self.at + j, 1))
+        let layout = self.landing.layout;
+        let blocks = layout.blocks_for(bytes);
+        let mut others = layout.groups(layout.group_blocks(), blocks);
+        self.shape(bytes, left).is_ok() && others.all(|j| self.await_flag(fabric, link, self.at + j, 1))
     }
 
     /// Takes a message that is in one block.
     #[inline]
-    fn take_block(&mut self, fabric: &mut F, link: &mut F::Link, to: &mut [u8], left: bool) {
+    fn take_block(&mut self, fabric: &mut F, link: &mut F::Link, to: &mut [u8], marks: Marks, left: bool) {
         let bytes = length_of(to);
-        let piece = self.landing.layout.piece(self.at, 1, bytes, left, 0);
+        let piece = self.landing.layout.only_piece(self.at, bytes, left);
         self.record_begin(fabric, link, bytes);
-        self.copy_block(fabric, link, piece.at, to);
-        self.consume_block();
+        let is_timed = marks.timed;
+        self.copy_block(fabric, link, piece.at, to, (bytes, is_timed));
+        self.consume_block_of_lap(marks.ends_lap);
         self.end_single_chunk();
     }
 
@@ -99,9 +138,8 @@ impl<F: Fabric> Receiver<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        tag: u64,
+        (tag, marks, left): (u64, Marks, bool),
         to: &mut [u8],
-        left: bool,
         polls: u32,
     ) -> TryRecv {
         let (layout, bytes) = (self.landing.layout, length_of(to));
@@ -111,33 +149,48 @@ impl<F: Fabric> Receiver<F> {
         let (first, blocks) = (self.at, layout.blocks_for(bytes));
         self.record_begin(fabric, link, bytes);
         let mut rest = to;
-        for j in 0..blocks {
+        for j in layout.groups(0, blocks) {
             if j > 0 && !self.await_flag(fabric, link, first + j, polls) {
                 let taken = bytes as usize - rest.len();
                 let (whole, fin, offset, arrived) = (false, true, 0, j);
-                let mut chunk = Chunk { first, bytes, blocks, left, whole, fin, j, offset, arrived };
-                planted!(BegunTooFar => chunk.arrived += 1);
+                let timed = marks.timed;
+                let mut chunk = Chunk { first, bytes, blocks, left, whole, fin, timed, j, offset, arrived };
+                planted!(BegunTooFar => chunk.arrived = chunk.group_end(layout, j));
                 self.begin(tag, Length::Exact(u64::from(bytes)), u64::from(bytes), false);
                 self.head = Head::Chunk(chunk);
+                self.ends_lap = marks.ends_lap;
                 return TryRecv::Begun { tag, bytes: taken };
             }
             let piece = layout.piece(first, blocks, bytes, left, j);
             let Some((run, after)) = rest.split_at_mut_checked(piece.bytes as usize) else {
                 return TryRecv::Other;
             };
-            self.copy_block(fabric, link, piece.at, run);
+            let is_timed = marks.timed && j == 0;
+            self.copy_block(fabric, link, piece.at, run, (bytes, is_timed));
             rest = after;
-            self.consume_block();
+            let count = layout.group_blocks().min(blocks - j);
+            self.consume_blocks_of_lap(count, marks.ends_lap && j + count == blocks);
         }
         self.end_single_chunk();
         TryRecv::Taken { tag, bytes: bytes as usize }
     }
 
-    /// Copies the next block's payload out.
+    /// Copies the payload of the next group of a message of `all` bytes out.
     #[inline]
-    fn copy_block(&self, fabric: &mut F, link: &mut F::Link, at: u32, to: &mut [u8]) {
+    fn copy_block(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        at: u32,
+        to: &mut [u8],
+        (all, is_timed): (u32, bool),
+    ) {
         let begin = recording::begin(fabric, link);
-        fabric.copy_out(link, self.landing.memory, at, to, CopyHint::Cached);
+        if is_timed {
+            self.copy_out_timed(fabric, link, SizeClass::of(u64::from(all)), at, to);
+        } else {
+            fabric.copy_out(link, self.landing.memory, at, to, self.kernel_for(u64::from(all)));
+        }
         let (sequence, block, bytes) = (self.sequence, self.consumed, length_of(to));
         record!(fabric, link, since begin, CopyOut { sequence, block, bytes });
     }

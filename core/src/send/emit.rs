@@ -1,13 +1,15 @@
 //! Construction of chunks in blocks, with their copies and checksums, and of CANCEL. wire.md 3.2, 4.2.
 
 use super::{Cancelled, InFlight, Payload, Sender, Unposted};
+use crate::copying::{CopyKernel, Plan};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::recording;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, Length, Rts, RtsFields};
-use crate::wire::layout::{Landing, Piece};
+use crate::wire::layout::{Landing, Layout, Piece};
 use crate::wire::line::LINE_BYTES;
+use crate::wire::marks::Marks;
 use crate::wire::notification::Subject;
 use crate::wire::sequence::after;
 
@@ -21,11 +23,19 @@ impl<F: Fabric> Sender<F> {
         bytes: u32,
         end: bool,
     ) {
-        let Some(open) = &mut self.open else { return };
         let Landing { memory, layout } = self.landing;
         let (arrival, first, sequence) = (self.arrival, self.at, self.sequence);
         let blocks = layout.blocks_for(bytes);
-        let left = matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes);
+        let Some(open) = &self.open else { return };
+        let length = open.length;
+        let first_bytes = layout.piece(first, blocks, bytes, left_of(&payload, layout, bytes), 0).bytes;
+        let plan = match payload {
+            Payload::Gathered(_) => self.plan_copy(length, first_bytes),
+            Payload::InPlace => None,
+        };
+        let marks = Marks { timed: plan.is_some_and(|plan| plan.is_timed), ..self.marks(blocks) };
+        let Some(open) = &mut self.open else { return };
+        let left = left_of(&payload, layout, bytes);
         open.sent += u64::from(bytes);
         let fin = end || open.length == Length::Exact(open.sent);
         let is_first = !open.rts_sent;
@@ -48,11 +58,17 @@ impl<F: Fabric> Sender<F> {
         open.schedule.advance();
         open.reserved = 0;
         self.record_filled(fabric, link, &payload, bytes);
-        for j in 0..blocks {
+        for j in layout.groups(0, blocks) {
             let piece = layout.piece(first, blocks, bytes, left, j);
-            let crc = self.fill(fabric, link, &mut payload, piece, j);
+            planted!(GroupFlaggedEarly => if j > 0 && piece.bytes > layout.block_bytes {
+                fabric.publish(link, memory, layout.flag_at(first + j), sequence);
+            });
+            let begun = Self::begin_timing(fabric, plan, j);
+            let crc = self.fill(fabric, link, &mut payload, piece, (j, Self::kernel_of(plan, j)));
+            self.end_timing(fabric, link, begun, piece.bytes);
             if j == 0 {
                 let mut line = header.line();
+                marks.put_into(&mut line);
                 line.0[7] = arrival.header_flag(fabric, &line, sequence, crc);
                 fabric.write_line(link, memory, layout.line_at(first), &line);
             } else {
@@ -82,23 +98,32 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// Copies `from` to `at`, in block `j` of the chunk that is being built.
+    /// Copies `from` to `at`, in the group that begins with block `j` of the chunk that is being built.
     #[inline]
-    pub(super) fn copy_in(&self, fabric: &mut F, link: &mut F::Link, at: u32, from: &[u8], j: u32) {
+    pub(super) fn copy_in(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        at: u32,
+        from: &[u8],
+        (j, plan): (u32, Option<Plan>),
+    ) {
         let begin = recording::begin(fabric, link);
-        fabric.copy_in(link, self.landing.memory, at, from);
+        let timing = Self::begin_timing(fabric, plan, j);
+        fabric.copy_in(link, self.landing.memory, at, from, Self::kernel_of(plan, j));
+        self.end_timing(fabric, link, timing, u32::try_from(from.len()).unwrap_or(0));
         self.record_copy(fabric, link, begin, j, from.len());
     }
 
-    /// Fills block `j` of the chunk that is being built with its piece of the payload, and returns the CRC for the block's flag: of
-    /// the key alone unless flags are checked.
+    /// Fills the group that begins with block `j` of the chunk that is being built with its piece of the payload, and returns the CRC for the
+    /// group's flag: of the key alone unless flags are checked.
     pub(super) fn fill(
         &self,
         fabric: &mut F,
         link: &mut F::Link,
         payload: &mut Payload<'_, '_>,
         piece: Piece,
-        j: u32,
+        (j, kernel): (u32, CopyKernel),
     ) -> u32 {
         let Landing { memory, layout } = self.landing;
         let is_checked = self.arrival == Arrival::CheckedFlag;
@@ -112,7 +137,7 @@ impl<F: Fabric> Sender<F> {
                 let (mut at, mut rest) = (piece.at, piece.bytes as usize);
                 while rest > 0 {
                     let run = gather.take(rest);
-                    fabric.copy_in(link, memory, at, run);
+                    fabric.copy_in(link, memory, at, run, kernel);
                     if is_checked {
                         crc = fabric.crc(run, crc);
                     }
@@ -159,6 +184,7 @@ impl<F: Fabric> Sender<F> {
             return false;
         }
         let mut line = Header::Cancel { transfer, reason }.line();
+        self.marks(1).put_into(&mut line);
         line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
         let (to, at) = (self.landing.memory, self.landing.layout.line_at(self.at));
         fabric.write_line(link, to, at, &line);
@@ -185,11 +211,17 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(super) fn produce(&mut self, blocks: u32) {
         self.at += blocks;
-        if self.at == self.landing.layout.block_count {
-            self.at = 0;
-        }
         self.produced = self.produced.wrapping_add(u64::from(blocks));
+        if self.at == self.laps.blocks() {
+            self.at = 0;
+            self.laps.begin_next(self.produced, self.free_from);
+        }
         self.sequence = after(self.sequence);
         self.chunk_ends = [self.chunk_ends[1], self.produced];
     }
+}
+
+/// Returns true if a chunk of `bytes` bytes is filled from the left.
+fn left_of(payload: &Payload<'_, '_>, layout: Layout, bytes: u32) -> bool {
+    matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes)
 }

@@ -21,10 +21,8 @@ impl<F: Fabric> Sender<F> {
         self.at = 0;
         self.entered = self.produced;
         self.free_from = self.produced;
-        if let Some(open) = &mut self.open {
-            let config = Config { protocol: open.protocol, ..*config };
-            open.schedule.fit(&config, landing.layout);
-        }
+        self.enter_laps(config);
+        self.fit_schedule(config);
     }
 
     /// Returns true if the peer has consumed all that was sent before the current landing buffer, and the device has written it.

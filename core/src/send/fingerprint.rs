@@ -17,6 +17,8 @@ impl<F: Fabric> Hash for Sender<F> {
             acked,
             entered,
             free_from,
+            laps,
+            kernels,
             in_flight,
             unposted,
             chunk_ends,
@@ -28,7 +30,7 @@ impl<F: Fabric> Hash for Sender<F> {
             remote_ends,
         } = self;
         (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
-        (landing.layout, entered, free_from).hash(hasher);
+        (landing.layout, entered, free_from, laps, kernels.pinned_window()).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));
         (transfers, generation, open, cancelled, credits, remote_ends).hash(hasher);

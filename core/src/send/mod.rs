@@ -21,6 +21,7 @@
 mod emit;
 mod epoch;
 mod fingerprint;
+mod laps;
 mod notification_credits;
 mod permit;
 mod posting;
@@ -29,6 +30,7 @@ mod reservation;
 mod schedule;
 mod single_chunk;
 mod split;
+mod timing;
 
 pub(crate) use notification_credits::NotificationCredits;
 pub(crate) use permit::{Above, Permit};
@@ -39,6 +41,7 @@ pub(crate) use schedule::{LastChunk, NextChunk};
 pub(crate) use split::{SplitOut, SplitRest, head_of};
 
 use crate::config::{Config, Origin, Protocol};
+use crate::copying::KernelSet;
 use crate::error::{ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::slices::Gather;
@@ -49,7 +52,9 @@ use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::{Advance, before, is_before, judge};
 use heapless::Deque;
+use laps::Laps;
 use remote::{RemoteEnds, RemoteOut};
+use timing::Kernels;
 
 /// Most chunks whose writes are not completed, with posted writes. Each takes a block of the ring at least, so a ring of up to 64 blocks
 /// (the default has 32) never reaches it. In a larger ring a sender of small chunks waits for a completion there. Each costs 16 bytes
@@ -144,6 +149,8 @@ pub(crate) struct Sender<F: Fabric> {
     /// Blocks produced before the current landing buffer, and blocks from which on it is not free: those acknowledged, if they are in it.
     entered: u64,
     free_from: u64,
+    laps: Laps,
+    kernels: Kernels,
     in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
     unposted: Option<Unposted>,
     /// Ends of the last two chunks, for triple buffering.
@@ -159,16 +166,18 @@ pub(crate) struct Sender<F: Fabric> {
 }
 
 impl<F: Fabric> Sender<F> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         landing: Landing<F::Remote>,
-        arrival: Arrival,
+        config: &Config,
+        available: KernelSet,
         credits: NotificationCredits,
         origin: &Origin,
     ) -> Self {
         let Origin { sequence, blocks, transfers, .. } = *origin;
-        Self {
+        let mut sender = Self {
             landing,
-            arrival,
+            arrival: config.arrival,
+            kernels: Kernels::new(available, config, landing.layout, blocks),
             credits,
             sequence,
             at: 0,
@@ -176,6 +185,7 @@ impl<F: Fabric> Sender<F> {
             acked: blocks,
             entered: blocks,
             free_from: blocks,
+            laps: Laps::new(blocks, landing.layout.block_count),
             in_flight: Deque::new(),
             unposted: None,
             chunk_ends: [blocks; 2],
@@ -185,7 +195,9 @@ impl<F: Fabric> Sender<F> {
             open: None,
             cancelled: None,
             remote_ends: RemoteEnds::new(),
-        }
+        };
+        sender.enter_laps(config);
+        sender
     }
 
     pub(crate) const fn state(&self) -> Sending {
@@ -247,10 +259,9 @@ impl<F: Fabric> Sender<F> {
                 used = used.max(self.produced.wrapping_sub(oldest.from).min(here));
             }
         }
-        // `used` is at most the number of blocks: `handle_ack` refuses a count beyond what was sent.
-        let mut blocks = self.landing.layout.block_count;
-        planted!(BlockTooMany => blocks += 1);
-        blocks - u32::try_from(used).unwrap_or(blocks)
+        let mut room = self.laps.room();
+        planted!(BlockTooMany => room += 1);
+        room.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
     /// Returns the oldest chunk whose write is not completed.
@@ -272,21 +283,34 @@ impl<F: Fabric> Sender<F> {
         self.open.is_none() && self.cancelled.is_none()
     }
 
-    /// Splits a message of `bytes` bytes that is sent at once into two chunks, one up to the end of the ring and one from its start. With
+    /// Splits a message of `bytes` bytes that is sent at once into two chunks, one up to the end of the lap and one from block 0. With
     /// posted writes it must be one chunk, since a second might find the send queue full.
     pub(crate) fn split(&self, bytes: u32) -> Result<(u32, u32), RefusedSend> {
         let layout = self.landing.layout;
-        let (free, to_end) = (self.free(), layout.block_count - self.at);
+        let (free, to_end) = (self.free(), self.to_end());
         let first = bytes.min(layout.capacity(to_end));
         let rest = bytes - first;
         let second = if rest == 0 { 0 } else { layout.blocks_for(rest) };
         let blocks = layout.blocks_for(first) + second;
-        if blocks > layout.block_count || !F::DIRECT && rest > 0 {
+        if blocks > self.laps.blocks() || second > self.window() || !F::DIRECT && rest > 0 {
             Err(RefusedSend::TooLong)
         } else if blocks > free {
             Err(RefusedSend::NoCredit)
         } else {
             Ok((first, rest))
+        }
+    }
+
+    /// Returns the number of the next transfer of which nothing was sent.
+    #[inline]
+    pub(crate) const fn next_transfer(&self) -> u64 {
+        self.transfers.wrapping_add(1)
+    }
+
+    /// Counts bytes of the open transfer that were written into the receiver's memory.
+    pub(crate) const fn count_written(&mut self, bytes: u64) {
+        if let Some(open) = &mut self.open {
+            open.sent += bytes;
         }
     }
 
@@ -300,7 +324,7 @@ impl<F: Fabric> Sender<F> {
         if !self.can_start() {
             return Err(RefusedSend::Busy);
         }
-        let id = TransferId { number: self.transfers.wrapping_add(1), generation: self.generation };
+        let id = TransferId { number: self.next_transfer(), generation: self.generation };
         self.generation = self.generation.wrapping_add(1);
         let short = matches!(length, Length::Exact(n) if n <= u64::from(config.c0_bytes));
         self.open = Some(Open {
@@ -308,7 +332,7 @@ impl<F: Fabric> Sender<F> {
             tag,
             length,
             sent: 0,
-            schedule: Schedule::new(config, self.landing.layout),
+            schedule: Schedule::new(config, self.window_layout()),
             protocol: config.protocol,
             rts_sent: false,
             want_cts: !short && !matches!(config.protocol, Protocol::Eager | Protocol::Provision),
@@ -368,6 +392,7 @@ impl<F: Fabric> Sender<F> {
                 planted!(StaleAckTaken => {
                     self.acked = blocks;
                     self.free_from = blocks;
+                    self.laps.update(blocks);
                 });
                 Ok(false)
             }
@@ -378,7 +403,10 @@ impl<F: Fabric> Sender<F> {
                 if !is_before(self.acked, self.entered) {
                     self.free_from = self.acked;
                 }
-                planted!(AckOfAnotherEpoch => self.free_from = self.acked);
+                planted!(AckOfAnotherEpoch => if is_before(self.acked, self.entered) {
+                    self.free_from = self.produced;
+                });
+                self.laps.update(self.free_from);
                 Ok(true)
             }
         }

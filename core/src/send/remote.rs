@@ -106,13 +106,6 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// Counts remote writes that were posted.
-    pub(crate) const fn wrote_remote(&mut self, bytes: u64) {
-        if let Some(open) = &mut self.open {
-            open.sent += bytes;
-        }
-    }
-
     /// Returns true if the first or last chunk of a message by remote writes may be sent now.
     pub(crate) fn may_emit_remote(&mut self, config: &Config, is_last: bool) -> bool {
         if !is_last && !self.may_notify_end() {

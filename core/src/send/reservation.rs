@@ -25,7 +25,7 @@ impl<M> Reservation<M> {
     pub fn spans(&self) -> impl Iterator<Item = (u32, u32)> + use<M> {
         let (layout, first, bytes) = (self.layout, self.first, self.bytes);
         let blocks = layout.blocks_for(bytes);
-        (0..blocks).map(move |j| {
+        layout.groups(0, blocks).map(move |j| {
             let piece = layout.piece(first, blocks, bytes, true, j);
             (piece.at, piece.bytes)
         })

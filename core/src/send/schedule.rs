@@ -52,13 +52,14 @@ impl<F: Fabric> Sender<F> {
         self.limit_to_free_blocks(config, bytes, ends && last == LastChunk::Possible)
     }
 
-    /// Returns how many of `bytes` bytes the free blocks up to the end of the ring hold. One free block is kept for CANCEL, unless this
+    /// Returns how many of `bytes` bytes the free blocks up to the end of the lap hold. One free block is kept for CANCEL, unless this
     /// is the last chunk and all of it fits.
     pub(super) fn limit_to_free_blocks(&self, config: &Config, bytes: u32, may_be_last: bool) -> NextChunk {
         let layout = self.landing.layout;
         let free = self.free();
-        let to_end = layout.block_count - self.at;
-        let is_last = may_be_last && layout.blocks_for(bytes) <= free.min(to_end);
+        let to_end = self.to_end();
+        let needed = layout.blocks_for(bytes);
+        let is_last = may_be_last && needed <= free.min(to_end);
         let mut kept = u32::from(!is_last);
         planted!(BlockNotKept => kept = 0);
         let run = free.saturating_sub(kept).min(to_end);
@@ -68,15 +69,17 @@ impl<F: Fabric> Sender<F> {
         {
             return NextChunk::NoCredit;
         }
-        // Each posted chunk costs a gap on the wire. Wait for half a fold instead of posting small chunks, except at the end of the
-        // ring.
-        if !F::DIRECT {
-            let fold = (layout.block_count / u32::from(config.folds)).max(1);
-            let enough = layout.blocks_for(bytes).min(fold.div_ceil(2)).min(to_end);
-            if run < enough {
-                return NextChunk::NoCredit;
-            }
+        // Each posted chunk costs a gap on the wire: wait for half a fold instead of posting small chunks. By direct store wait for a whole group, which
+        // has its flag alone. Neither waits for more than there can be, or than is left of the lap.
+        let enough = if F::DIRECT {
+            layout.group_blocks().min(self.laps.blocks().saturating_sub(kept))
+        } else {
+            fold_blocks(config, layout).div_ceil(2)
+        };
+        if run < enough.min(needed).min(to_end) {
+            return NextChunk::NoCredit;
         }
+        let run = if needed > run { layout.whole_groups(run) } else { run };
         NextChunk::Bytes(bytes.min(layout.capacity(run)))
     }
 }
@@ -129,9 +132,8 @@ impl Schedule {
     /// the landing buffer allows. None exceeds a fold, none is less than a block.
     #[must_use]
     pub fn new(config: &Config, layout: Layout) -> Self {
-        let fold_blocks = (layout.block_count / u32::from(config.folds)).max(1);
         let block = layout.capacity(1);
-        let max_bytes = layout.capacity(fold_blocks);
+        let max_bytes = layout.capacity(fold_blocks(config, layout));
         let protocol = config.protocol.in_chunks();
         let (first, growth_q8) = match protocol {
             Protocol::Superpipeline => (config.c0_bytes, config.growth_q8),
@@ -191,13 +193,19 @@ impl Schedule {
     }
 }
 
+/// Returns the blocks of a fold: whole groups, if it has one.
+fn fold_blocks(config: &Config, layout: Layout) -> u32 {
+    layout.whole_groups((layout.block_count / u32::from(config.folds)).max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::layout::FlagPlace;
 
     fn sizes(config: &Config, count: usize) -> [u32; 8] {
-        let layout = Layout { block_bytes: 4096, block_count: 96, flags: FlagPlace::Apart };
+        let layout =
+            Layout { block_bytes: 4096, block_count: 96, flags: FlagPlace::Apart { group_blocks: 1 } };
         let mut schedule = Schedule::new(config, layout);
         let mut out = [0; 8];
         for size in out.iter_mut().take(count) {
@@ -243,6 +251,17 @@ mod tests {
         assert_eq!(sizes(&config, 2)[..2], [64 << 10; 2]);
         let config = Config { protocol: Protocol::Copy, folds: 1, ..Config::default() };
         assert_eq!(sizes(&config, 2)[..2], [96 * 4096; 2]);
+    }
+
+    #[test]
+    fn a_fold_has_whole_groups() {
+        for (block_count, group_blocks, folds, blocks) in
+            [(128, 4, 3, 40), (128, 1, 3, 42), (16, 4, 3, 4), (11, 4, 3, 3), (5, 16, 1, 5), (33, 16, 1, 32)]
+        {
+            let layout = Layout { block_bytes: 4096, block_count, flags: FlagPlace::Apart { group_blocks } };
+            let config = Config { protocol: Protocol::Eager, folds, ..Config::default() };
+            assert_eq!(Schedule::new(&config, layout).next_bytes(), blocks * 4096, "{layout:?}");
+        }
     }
 
     #[test]

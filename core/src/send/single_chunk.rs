@@ -3,11 +3,14 @@
 
 use super::{Sender, TransferId};
 use crate::config::Protocol;
+use crate::copying::{CopyKernel, Plan};
 use crate::fabric::{Fabric, SqFull};
+use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, INLINE_BYTES_MAX, Length, Rts, RtsFields};
-use crate::wire::inline::pack;
+use crate::wire::inline::{pack, pack_first};
 use crate::wire::layout::{FlagPlace, Landing};
 use crate::wire::line::{LINE_BYTES, Line};
+use crate::wire::marks::Marks;
 use crate::wire::notification::Subject;
 
 impl<F: Fabric> Sender<F> {
@@ -24,6 +27,7 @@ impl<F: Fabric> Sender<F> {
         debug_assert!(bytes <= INLINE_BYTES_MAX, "the caller has checked it");
         let header = Header::Inline { tag, bytes: bytes.to_le_bytes()[0], payload: pack(slices) };
         let mut line = header.line();
+        self.marks(1).put_into(&mut line);
         line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
         let at = self.landing.layout.line_at(self.at);
         fabric.write_line(link, self.landing.memory, at, &line);
@@ -34,7 +38,44 @@ impl<F: Fabric> Sender<F> {
         Ok(self.count_message(1))
     }
 
-    /// Sends a message as a single chunk, if there is room for it up to the end of the ring. For direct store and plain flags
+    /// Returns true if messages of more than [`INLINE_BYTES_MAX`] bytes can be sent in two lines: the flag proves both, and the line behind a slot
+    /// line is no part of a block.
+    #[inline]
+    pub(crate) fn has_second_lines(&self) -> bool {
+        F::DIRECT && self.arrival == Arrival::Flag && self.landing.layout.flags != FlagPlace::Inside
+    }
+
+    /// Sends a message of more than [`INLINE_BYTES_MAX`] bytes, and at most [`TWO_LINES_BYTES_MAX`](crate::TWO_LINES_BYTES_MAX), in both lines of a slot.
+    /// A block is free. Sends nothing if it is shorter.
+    #[inline]
+    pub(crate) fn emit_two_lines(
+        &mut self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        tag: u64,
+        message: &[u8],
+    ) -> Option<TransferId> {
+        let (first, rest) = message.split_first_chunk::<INLINE_BYTES_MAX>()?;
+        let header =
+            Header::Inline { tag, bytes: message.len().to_le_bytes()[0], payload: pack_first(first) };
+        let mut line = header.line();
+        self.marks(1).put_into(&mut line);
+        line.0[7] = self.sequence;
+        let Landing { memory, layout } = self.landing;
+        planted!(SecondLineLate => {
+            fabric.write_line(link, memory, layout.line_at(self.at), &line);
+            fabric.copy_in(link, memory, layout.second_line_at(self.at), rest, CopyKernel::Plain);
+            return Some(self.count_message(1));
+        });
+        fabric.copy_in(link, memory, layout.second_line_at(self.at), rest, CopyKernel::Plain);
+        fabric.write_line(link, memory, layout.line_at(self.at), &line);
+        let id = self.count_message(1);
+        let next = layout.second_line_at(self.at);
+        fabric.expect_write(link, memory, next, LINE_BYTES);
+        Some(id)
+    }
+
+    /// Sends a message as a single chunk, if there is room for it up to the end of the lap. For direct store and plain flags
     /// only.
     #[inline]
     pub(crate) fn emit_single_chunk(
@@ -68,12 +109,13 @@ impl<F: Fabric> Sender<F> {
             return None;
         }
         let Landing { memory, layout } = self.landing;
-        let left = layout.flags == FlagPlace::Apart;
-        let line = self.single_chunk_line(protocol, tag, bytes, left);
-        let (at, piece) = (layout.line_at(self.at), layout.piece(self.at, 1, bytes, left, 0));
+        let left = layout.flags != FlagPlace::Inside;
+        let plan = self.plan_copy(Length::Exact(u64::from(bytes)), bytes);
+        let line = self.single_chunk_line(protocol, tag, bytes, (1, left), plan);
+        let (at, piece) = (layout.line_at(self.at), layout.only_piece(self.at, bytes, left));
         self.record_begin(fabric, link, bytes);
         fabric.expect_write(link, memory, at, LINE_BYTES);
-        self.copy_in(fabric, link, piece.at, message, 0);
+        self.copy_in(fabric, link, piece.at, message, (0, plan));
         fabric.write_line(link, memory, at, &line);
         Some(self.end_single_chunk(fabric, link, 1))
     }
@@ -91,18 +133,23 @@ impl<F: Fabric> Sender<F> {
     ) -> Option<TransferId> {
         let Landing { memory, layout } = self.landing;
         let (first, blocks, sequence) = (self.at, layout.blocks_for(bytes), self.sequence);
-        if blocks > self.free().min(layout.block_count - first) {
+        if blocks > self.free().min(self.to_end()) {
             return None;
         }
         let left = !layout.can_right_align(bytes);
-        let line = self.single_chunk_line(protocol, tag, bytes, left);
+        let first_bytes = layout.piece(first, blocks, bytes, left, 0).bytes;
+        let plan = self.plan_copy(Length::Exact(u64::from(bytes)), first_bytes);
+        let line = self.single_chunk_line(protocol, tag, bytes, (blocks, left), plan);
         self.record_begin(fabric, link, bytes);
         let mut rest = message;
-        for j in 0..blocks {
+        for j in layout.groups(0, blocks) {
             let piece = layout.piece(first, blocks, bytes, left, j);
             let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
             fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES);
-            self.copy_in(fabric, link, piece.at, run, j);
+            planted!(GroupFlaggedEarly => if j > 0 && piece.bytes > layout.block_bytes {
+                fabric.publish(link, memory, layout.flag_at(first + j), sequence);
+            });
+            self.copy_in(fabric, link, piece.at, run, (j, plan));
             if j == 0 {
                 fabric.write_line(link, memory, layout.line_at(first), &line);
             } else {
@@ -122,9 +169,10 @@ impl<F: Fabric> Sender<F> {
         bytes: u64,
         memory: (u8, u32),
     ) -> TransferId {
-        let (transfer, (place, offset)) = (self.transfers.wrapping_add(1), memory);
+        let (transfer, (place, offset)) = (self.next_transfer(), memory);
         let (place, offset) = (u64::from(place), u64::from(offset));
         let mut line = Header::Exposed { transfer, tag, bytes, place, offset }.line();
+        self.marks(1).put_into(&mut line);
         line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
         let at = self.landing.layout.line_at(self.at);
         record!(fabric, link, SendBegin { transfer, length: Length::Exact(bytes) });
@@ -134,9 +182,16 @@ impl<F: Fabric> Sender<F> {
 
     /// Returns the slot line of a single chunk.
     #[inline]
-    fn single_chunk_line(&self, protocol: Protocol, tag: u64, bytes: u32, left: bool) -> Line {
+    fn single_chunk_line(
+        &self,
+        protocol: Protocol,
+        tag: u64,
+        bytes: u32,
+        (blocks, left): (u32, bool),
+        plan: Option<Plan>,
+    ) -> Line {
         let header = Header::Chunk {
-            transfer: self.transfers.wrapping_add(1),
+            transfer: self.next_transfer(),
             bytes,
             fin: true,
             left,
@@ -145,13 +200,15 @@ impl<F: Fabric> Sender<F> {
             rts: Some(RtsFields(Rts { tag, length: Length::Exact(u64::from(bytes)), want_cts: false })),
         };
         let mut line = header.line();
+        let timed = plan.is_some_and(|plan| plan.is_timed);
+        Marks { timed, ..self.marks(blocks) }.put_into(&mut line);
         line.0[7] = self.sequence;
         line
     }
 
     #[inline]
     fn record_begin(&self, fabric: &mut F, link: &F::Link, bytes: u32) {
-        let (transfer, length) = (self.transfers.wrapping_add(1), Length::Exact(u64::from(bytes)));
+        let (transfer, length) = (self.next_transfer(), Length::Exact(u64::from(bytes)));
         record!(fabric, link, SendBegin { transfer, length });
     }
 
@@ -167,7 +224,7 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn expect_write(&self, fabric: &mut F, link: &mut F::Link, bytes: usize) {
         let Landing { memory, layout } = self.landing;
         let bytes = u32::try_from(bytes).unwrap_or(0).min(layout.first_capacity());
-        let piece = layout.piece(self.at, 1, bytes, !layout.can_right_align(bytes), 0);
+        let piece = layout.only_piece(self.at, bytes, !layout.can_right_align(bytes));
         fabric.expect_write(link, memory, piece.at, piece.bytes);
     }
 

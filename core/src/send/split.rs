@@ -32,11 +32,6 @@ pub(crate) const fn head_of(bytes: u64) -> Option<u64> {
 }
 
 impl<F: Fabric> Sender<F> {
-    /// Returns the number of the next transfer of which nothing was sent.
-    pub(crate) const fn next_transfer(&self) -> u64 {
-        self.transfers.wrapping_add(1)
-    }
-
     /// Returns true if a first chunk, or a last one, may be sent now: both take one block.
     pub(crate) fn may_emit_split(&self, config: &Config, is_last: bool) -> bool {
         self.limit_to_free_blocks(config, 0, is_last) == NextChunk::Bytes(0)
@@ -57,6 +52,7 @@ impl<F: Fabric> Sender<F> {
         self.generation = self.generation.wrapping_add(1);
         let (place, offset) = (u64::from(place), u64::from(offset));
         let mut line = Header::Split { transfer, tag, bytes, head, place, offset }.line();
+        self.marks(1).put_into(&mut line);
         line.0[7] = self.arrival.line_flag(fabric, &line, self.sequence);
         let length = Length::Exact(bytes);
         record!(fabric, link, SendBegin { transfer, length });
@@ -67,7 +63,7 @@ impl<F: Fabric> Sender<F> {
             tag,
             length,
             sent: head,
-            schedule: Schedule::new(config, self.landing.layout),
+            schedule: Schedule::new(config, self.window_layout()),
             protocol: config.protocol,
             rts_sent: true,
             want_cts: false,
@@ -96,13 +92,6 @@ impl<F: Fabric> Sender<F> {
     pub(crate) fn split_place(&self) -> Option<u8> {
         let open = self.open.as_ref().filter(|open| open.rejected.is_none())?;
         open.split.map(|split| split.place)
-    }
-
-    /// Counts bytes that were written into the receiver's memory.
-    pub(crate) const fn wrote_split(&mut self, bytes: u64) {
-        if let Some(open) = &mut self.open {
-            open.sent += bytes;
-        }
     }
 
     /// Returns sequence and block of the next chunk.

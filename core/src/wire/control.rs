@@ -159,8 +159,8 @@ impl Control {
             Self::Close { last, reason } => [0, last, reason.0 as u64, 0, 0],
             Self::Grow { request, bytes, reason } => [request as u64, bytes as u64, reason.word(), 0, 0],
             Self::Grown { request, grant: Grant { epoch, layout, claim } } => {
-                let place = matches!(layout.flags, FlagPlace::Apart) as u64;
-                let blocks = layout.block_bytes as u64 | (layout.block_count as u64) << 32 | place << 63;
+                let flags = flags_bits(layout.flags);
+                let blocks = layout.block_bytes as u64 | (layout.block_count as u64) << 32 | flags;
                 let numbers = request as u64 | (epoch as u64) << 32;
                 [numbers, blocks, claim.key as u64, claim.address, 0]
             }
@@ -196,8 +196,8 @@ impl Control {
             3 => Self::Close { last: two, reason },
             4 => Self::Grow { request: low(one), bytes: low(two), reason: GrowReason::of_word(three) },
             5 => {
-                let flags = if two >> 63 == 1 { FlagPlace::Apart } else { FlagPlace::Inside };
-                let block_count = high(two & (u64::MAX >> 1));
+                let flags = flags_of_bits(two);
+                let block_count = high(two & !flags_bits(flags));
                 let layout = Layout { block_bytes: low(two), block_count, flags };
                 let claim = RemoteClaim { address: four, key: low(three) };
                 Self::Grown { request: low(one), grant: Grant { epoch: high(one), layout, claim } }
@@ -232,6 +232,27 @@ const fn access_of_word(word: u64) -> Result<PeerAccess, ProtocolError> {
     }
 }
 
+/// Bits of word 2 of GROWN, beside the number of blocks (wire.md 5.4): slot lines that lie apart, and above this position the power of 2 that a group
+/// has blocks.
+const APART: u64 = 1 << 63;
+const GROUP_SHIFT: u32 = 56;
+
+/// Returns these bits for a place of slot lines.
+const fn flags_bits(flags: FlagPlace) -> u64 {
+    match flags {
+        FlagPlace::Inside => 0,
+        FlagPlace::Apart { group_blocks } => APART | (group_blocks.trailing_zeros() as u64) << GROUP_SHIFT,
+    }
+}
+
+/// Returns the place of slot lines that these bits name.
+const fn flags_of_bits(word: u64) -> FlagPlace {
+    if word & APART == 0 {
+        return FlagPlace::Inside;
+    }
+    FlagPlace::Apart { group_blocks: 1 << (word >> GROUP_SHIFT & 7) }
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "the lower half of a word")]
 const fn low(word: u64) -> u32 {
     word as u32
@@ -249,7 +270,8 @@ const fn high(word: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart };
+    const LAYOUT: Layout =
+        Layout { block_bytes: 1 << 20, block_count: 65_536, flags: FlagPlace::Apart { group_blocks: 16 } };
     const CLAIM: RemoteClaim = RemoteClaim { address: u64::MAX, key: u32::MAX };
 
     const ALL: [Control; 18] = [
@@ -272,6 +294,20 @@ mod tests {
         Control::Withdrawn { place: 7, last: u64::MAX },
         Control::Offer { transfer: u64::MAX, place: 7, offset: u32::MAX },
     ];
+
+    /// wire.md 5.4
+    #[test]
+    fn a_grant_names_its_groups_by_a_power_of_two() {
+        let word = |flags| {
+            let layout = Layout { block_bytes: 4096, block_count: 16, flags };
+            Control::Grown { request: 1, grant: Grant { epoch: 1, layout, claim: CLAIM } }.line().0[2]
+        };
+        assert_eq!(word(FlagPlace::Inside), 0x10_0000_1000);
+        for (power, group_blocks) in [1, 2, 4, 8, 16].into_iter().enumerate() {
+            let expected = 0x8000_0010_0000_1000 | (power as u64) << 56;
+            assert_eq!(word(FlagPlace::Apart { group_blocks }), expected);
+        }
+    }
 
     #[test]
     fn every_control_message_survives_the_line() {

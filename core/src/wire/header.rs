@@ -1,8 +1,9 @@
-//! The chunk header, in the slot line of the chunk's first block. A message of at most 40 bytes is in the header itself. wire.md 3.2.
+//! The chunk header, in the slot line of the chunk's first block. A message of at most 40 bytes is in the header itself, and one of at most 104 may be in
+//! the header and in the line behind it. wire.md 3.2.
 //!
 //! ```text
-//! word   chunk                                      message of at most 40 bytes (INLINE)
-//!  0     kind bits, REMOTE                          kind bits | inline_bytes (8) | 0
+//! word   chunk                                      message in the line (INLINE), or its first 40 bytes
+//!  0     kind bits, REMOTE, marks                   kind bits | inline_bytes (8) | marks
 //!  1     tag (RTS), reason (CANCEL), else 0         tag
 //!  2     length (RTS of a message), else 0          payload
 //!  3     payload bytes of the chunk; bytes of the   payload
@@ -15,10 +16,14 @@
 //! ```
 
 use crate::error::{ProtocolError, Reason};
-use crate::wire::line::{BODY_WORDS, Line};
+use crate::wire::line::{BODY_WORDS, LINE_BYTES, Line};
+use crate::wire::marks::{ENDS_LAP, MARKS, TIMED};
 
 /// Payload bytes of a message that travels in its slot line.
 pub const INLINE_BYTES_MAX: usize = 40;
+
+/// Payload bytes of a message that travels in its slot line and in the line behind it: with direct store, plain flags, and slot lines that lie apart.
+pub const TWO_LINES_BYTES_MAX: usize = INLINE_BYTES_MAX + LINE_BYTES as usize;
 
 /// Offset of that payload in the line.
 pub(crate) const INLINE_PAYLOAD_AT: u32 = 16;
@@ -57,14 +62,14 @@ pub(crate) struct Rts {
 /// A header that passed all checks that need no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// A whole message in the line.
+    /// A whole message in the line, or in it and the line behind it.
     #[non_exhaustive]
     Inline {
         /// The sender's tag.
         tag: u64,
-        /// Payload bytes.
+        /// Payload bytes, at most [`TWO_LINES_BYTES_MAX`].
         bytes: u8,
-        /// The payload, in words.
+        /// The first [`INLINE_BYTES_MAX`] bytes of the payload, in words.
         payload: [u64; 5],
     },
     /// A chunk.
@@ -131,6 +136,11 @@ pub enum Header {
 pub struct RtsFields(pub(crate) Rts);
 
 impl Header {
+    /// Returns true for a chunk with payload, whose copy out of its first block can be timed.
+    pub(crate) const fn may_be_timed(&self) -> bool {
+        matches!(self, Self::Chunk { bytes: 1.., .. })
+    }
+
     /// A line without its flag.
     #[inline]
     pub(crate) fn line(&self) -> Line {
@@ -185,38 +195,61 @@ impl Header {
         Line(words)
     }
 
-    /// Returns tag, length and payload of an inline message; `None` for anything else, invalid headers included.
+    /// Returns tag, length and payload of an inline message; `None` for anything else, invalid headers included. It may end a lap with direct
+    /// store.
     #[inline]
-    pub(crate) fn plain_inline(line: &Line) -> Option<(u64, usize, [u64; 5])> {
+    pub(crate) fn plain_inline(line: &Line, is_direct: bool) -> Option<(u64, usize, [u64; 5])> {
+        let (tag, bytes, payload) = Self::inline_fields(line, if is_direct { ENDS_LAP } else { 0 })?;
+        (bytes <= INLINE_BYTES_MAX as u64).then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
+    }
+
+    /// Returns tag, length and the first words of the payload of a message in two lines, which may end a lap; `None` for anything else, invalid headers
+    /// included.
+    #[inline]
+    pub(crate) fn plain_two_lines(line: &Line) -> Option<(u64, usize, [u64; 5])> {
+        let (tag, bytes, payload) = Self::inline_fields(line, ENDS_LAP)?;
+        let is_here = bytes > INLINE_BYTES_MAX as u64 && bytes <= TWO_LINES_BYTES_MAX as u64;
+        is_here.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
+    }
+
+    /// Returns tag, length and payload words of an inline message with no bits but these marks, whatever its length.
+    #[inline]
+    fn inline_fields(line: &Line, marks: u64) -> Option<(u64, u64, [u64; 5])> {
         let [head, tag, payload @ .., _] = line.0;
-        let bytes = head >> INLINE_BYTES_SHIFT;
-        let plain = head & KINDS == RTS | FIN | INLINE && bytes <= INLINE_BYTES_MAX as u64;
-        plain.then_some((tag, usize::from(bytes.to_le_bytes()[0]), payload))
+        let bytes = (head & !marks) >> INLINE_BYTES_SHIFT;
+        (head & KINDS == RTS | FIN | INLINE).then_some((tag, bytes, payload))
     }
 
     /// Returns tag, length and left alignment of a single chunk: a message in one chunk, which is the transfer of this number and
-    /// asks for no CTS. `None` for anything else, invalid headers included.
+    /// asks for no CTS. `None` for anything else, invalid headers included. It may have marks with direct store.
     #[inline]
-    pub(crate) fn plain_message(line: &Line, transfer: u64) -> Option<(u64, u32, bool)> {
+    pub(crate) fn plain_message(line: &Line, transfer: u64, is_direct: bool) -> Option<(u64, u32, bool)> {
         let [head, tag, length, bytes, its, r5, r6, _] = line.0;
-        let plain = head & !LEFT == RTS | FIN && length == bytes && its == transfer && r5 | r6 == 0;
+        let is_timed = head & TIMED != 0;
+        let marks = if is_direct { MARKS } else { 0 };
+        let plain = head & !(LEFT | marks) == RTS | FIN
+            && (bytes > 0 || !is_timed)
+            && length == bytes
+            && its == transfer
+            && r5 | r6 == 0;
         let bytes = u32::try_from(bytes).ok()?;
         plain.then_some((tag, bytes, head & LEFT != 0))
     }
 
-    /// Reads a line that was copied out of memory which the peer can write.
+    /// Reads a line that was copied out of memory which the peer can write. Its marks are no part of the header.
     ///
     /// # Errors
     /// The rule of wire.md 3.2 that it breaks.
     #[inline]
     pub fn parse(line: &Line) -> Result<Self, ProtocolError> {
         let [head, tag, length, bytes, transfer, r5, r6, _] = line.0;
+        let head = head & !MARKS;
         let inline_bytes = head >> INLINE_BYTES_SHIFT;
         if head & INLINE != 0 {
             if head & KINDS != RTS | FIN | INLINE {
                 return Err(ProtocolError::HeaderKinds);
             }
-            if inline_bytes > INLINE_BYTES_MAX as u64 {
+            if inline_bytes > TWO_LINES_BYTES_MAX as u64 {
                 return Err(ProtocolError::InlineTooLong);
             }
             let [_, _, payload @ .., _] = line.0;
@@ -263,6 +296,7 @@ impl Header {
     #[cold]
     const fn parse_exposed(line: &Line) -> Result<Self, ProtocolError> {
         let [kinds, tag, bytes, head, transfer, place, offset, _] = line.0;
+        let kinds = kinds & !MARKS;
         let is_whole = kinds & FIN != 0;
         if kinds & !(KINDS | REMOTE) != 0 || is_whole && head != 0 {
             return Err(ProtocolError::ReservedNotZero);
@@ -280,6 +314,7 @@ impl Header {
     #[cold]
     fn parse_cancel(line: &Line) -> Result<Self, ProtocolError> {
         let [head, reason, length, bytes, transfer, r5, r6, _] = line.0;
+        let head = head & !MARKS;
         if head & KINDS != CANCEL {
             return Err(ProtocolError::HeaderKinds);
         }
@@ -337,8 +372,10 @@ mod tests {
             line.0[word] ^= value;
             Header::parse(&line)
         };
+        let two_lines = Header::Inline { tag: 3, bytes: 104, payload: [0; 5] };
+        assert_eq!(broken(two_lines, 0, 1 << 8), Err(ProtocolError::InlineTooLong));
         let inline = Header::Inline { tag: 3, bytes: 40, payload: [0; 5] };
-        assert_eq!(broken(inline, 0, 1 << 8), Err(ProtocolError::InlineTooLong));
+        assert_eq!(broken(inline, 0, 1 << 15), Err(ProtocolError::InlineTooLong));
         assert_eq!(broken(inline, 0, 1 << 63), Err(ProtocolError::InlineTooLong));
         assert_eq!(broken(inline, 0, FIN), Err(ProtocolError::HeaderKinds));
         assert_eq!(broken(inline, 0, STREAM), Err(ProtocolError::HeaderKinds));
@@ -375,7 +412,7 @@ mod tests {
                 (FIN, ProtocolError::HeaderKinds),
                 (WANT_CTS, ProtocolError::HeaderKinds),
                 (1 << 8, ProtocolError::ReservedNotZero),
-                (1 << 17, ProtocolError::ReservedNotZero),
+                (1 << 19, ProtocolError::ReservedNotZero),
             ] {
                 let mut line = header.line();
                 line.0[0] ^= kind;
@@ -390,20 +427,20 @@ mod tests {
         }
         let named = Header::Exposed { transfer: 7, tag: 9, bytes: 1 << 20, place: 7, offset: 3 };
         assert_eq!(Header::parse(&named.line()), Ok(named));
-        assert_eq!(Header::plain_message(&named.line(), 7), None);
+        assert_eq!(Header::plain_message(&named.line(), 7, true), None);
         for kind in [WHOLE, LEFT, WANT_CTS, STREAM] {
             let mut line = named.line();
             line.0[0] |= kind;
             assert_eq!(Header::parse(&line), Err(ProtocolError::HeaderKinds), "{kind:#x}");
         }
-        for (word, bit) in [(0, 1 << 17), (3, 1)] {
+        for (word, bit) in [(0, 1 << 19), (3, 1)] {
             let mut line = named.line();
             line.0[word] |= bit;
             assert_eq!(Header::parse(&line), Err(ProtocolError::ReservedNotZero), "{word}");
         }
         let split = Header::Split { transfer: 7, tag: 9, bytes: 1 << 20, head: 1 << 19, place: 7, offset: 3 };
         assert_eq!(Header::parse(&split.line()), Ok(split));
-        assert_eq!(Header::plain_message(&split.line(), 7), None);
+        assert_eq!(Header::plain_message(&split.line(), 7, true), None);
         for kind in [WHOLE, LEFT, STREAM] {
             let mut line = split.line();
             line.0[0] |= kind;
@@ -420,6 +457,6 @@ mod tests {
         let mut line = inline.line();
         line.0[0] |= REMOTE;
         assert_eq!(Header::parse(&line), Err(ProtocolError::InlineTooLong));
-        assert_eq!(Header::plain_inline(&line), None);
+        assert_eq!(Header::plain_inline(&line, true), None);
     }
 }

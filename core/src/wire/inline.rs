@@ -1,4 +1,4 @@
-//! Inline payloads: up to 40 bytes as five words of a slot line, and back.
+//! Inline payloads: up to 40 bytes, or the first 40 of a message in two lines, as five words of a slot line, and back.
 
 use crate::slices::Scatter;
 use crate::wire::header::INLINE_BYTES_MAX;
@@ -20,6 +20,24 @@ fn pack_any(slices: &[&[u8]]) -> [u64; 5] {
     match slices {
         [one] => pack_one(one),
         several => pack_several(several),
+    }
+}
+
+/// Packs the first bytes of a message in two lines.
+#[inline]
+pub(crate) fn pack_first(first: &[u8; INLINE_BYTES_MAX]) -> [u64; 5] {
+    let mut words = [0; 5];
+    for (word, eight) in words.iter_mut().zip(first.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    words
+}
+
+/// Unpacks the first bytes of a message in two lines.
+#[inline]
+pub(crate) fn unpack_first(payload: &[u64; 5], to: &mut [u8; INLINE_BYTES_MAX]) {
+    for (place, word) in to.as_chunks_mut::<8>().0.iter_mut().zip(payload) {
+        *place = word.to_le_bytes();
     }
 }
 
@@ -68,10 +86,8 @@ fn unpack_any_message(payload: [u64; 5], bytes: usize, to: &mut [&mut [u8]]) -> 
 
 /// Unpacks the bytes of an inline payload from `offset` on, as many as fit. Returns their number.
 pub(crate) fn unpack(payload: &[u64; 5], offset: u32, bytes: u32, to: &mut Scatter<'_, '_>) -> u32 {
-    let mut flat = [0; 40];
-    for (place, word) in flat.as_chunks_mut::<8>().0.iter_mut().zip(payload) {
-        *place = word.to_le_bytes();
-    }
+    let mut flat = [0; INLINE_BYTES_MAX];
+    unpack_first(payload, &mut flat);
     let mut taken = offset;
     while taken < bytes {
         let place = to.take((bytes - taken) as usize);

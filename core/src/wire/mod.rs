@@ -12,8 +12,10 @@ pub(crate) mod header;
 pub(crate) mod inline;
 pub(crate) mod layout;
 pub(crate) mod line;
+pub(crate) mod marks;
 pub(crate) mod notification;
 pub(crate) mod sequence;
+pub(crate) mod timing;
 pub mod word;
 
 /// CRC32C of private memory, which checked flags need. Each fabric computes it ([`Fabric::crc`](crate::Fabric::crc)).

@@ -1,7 +1,7 @@
 //! Giving back what was read in place: what `readable` showed and nothing else, and never the end of a transfer.
 
 use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Length, Origin, Readable, Reason};
-use superpipe_testkit::{Direct, Posted, Setup, TestFabric};
+use superpipe_testkit::{Direct, PairFabric, Posted, Setup, TestFabric};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
 
@@ -153,4 +153,23 @@ fn what_was_shown_of_a_rejected_message_is_none_of_the_next<F: TestFabric>() {
     assert_eq!(ends.shows(100), 30, "{}", F::NAME);
     let end = ends.receiver.consume(&mut ends.fabric, 30);
     assert_eq!(end, End::Fin, "{}", F::NAME);
+}
+
+/// The first block of this message has no payload: a call that takes that block, and no byte, takes nothing of what was shown.
+#[test]
+fn a_pull_of_nothing_keeps_what_was_shown() {
+    for block_bytes in [128, 192, 256] {
+        let layout = Layout { block_bytes, block_count: 9, flags: FlagPlace::Inside };
+        let mut fabric = Direct::new(&Setup::new(layout, 1));
+        let config = Config { c0_bytes: 600, folds: 1, ..Config::default() };
+        let [mut sender, mut receiver] = [0, 1]
+            .map(|side| Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap());
+        let bytes = block_bytes - 8;
+        sender.try_send(&mut fabric, 1, &[&vec![7; bytes as usize]]).unwrap();
+        let Readable::Run(run) = receiver.readable(&mut fabric, u32::MAX) else { panic!("nothing is shown") };
+        assert_eq!(run.bytes, bytes);
+        let pulled = receiver.pull(&mut fabric, &mut []);
+        assert_eq!((pulled.bytes, pulled.end), (0, End::No));
+        assert_eq!(receiver.consume(&mut fabric, bytes), End::Fin);
+    }
 }

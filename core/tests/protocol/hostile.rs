@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Caps, Closed, Completion, Config, CopyHint, End, Endpoint, Fabric, Failure, FlagPlace, Layout,
+    Arrival, Caps, Closed, Completion, Config, CopyKernel, End, Endpoint, Fabric, Failure, FlagPlace, Layout,
     Length, Line, Nanos, Notification, Origin, ProtocolError, Readable, Reason, RefusedSend, SqFull, WcError,
     WrId, control_page,
 };
@@ -321,8 +321,8 @@ impl Fabric for Racing {
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         self.inner.borrow().take_line(link, from, at)
     }
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
-        self.inner.get_mut().copy_out(link, from, at, to, hint);
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        self.inner.get_mut().copy_out(link, from, at, to, kernel);
     }
     fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.inner.borrow().crc_out(link, from, at, bytes, seed)
@@ -333,8 +333,8 @@ impl Fabric for Racing {
     fn publish(&mut self, link: &mut EndLink, to: Memory, at: u32, flag: u64) {
         self.inner.get_mut().publish(link, to, at, flag);
     }
-    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
-        self.inner.get_mut().copy_in(link, to, at, from);
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8], kernel: CopyKernel) {
+        self.inner.get_mut().copy_in(link, to, at, from, kernel);
     }
     fn crc_in(&self, link: &EndLink, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.inner.borrow().crc_in(link, to, at, bytes, seed)

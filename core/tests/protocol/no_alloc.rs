@@ -113,8 +113,14 @@ fn nothing_is_allocated<F: TestFabric>(flags: FlagPlace, arrival: Arrival) {
     assert_eq!(allocations(connect), 0, "{}: connecting", F::NAME);
 
     let transfers = [transfers(), transfers()];
-    let script =
-        Script { setup, configs: [config; 2], origin: Origin::default(), transfers, slowness: [1, 2] };
+    let script = Script {
+        setup,
+        configs: [config; 2],
+        origin: Origin::default(),
+        transfers,
+        slowness: [1, 2],
+        windows: true,
+    };
     for recorders in [[None, None], [Some(Box::new(Recorder::new())), Some(Box::new(Recorder::new()))]] {
         let recorded = recorders[0].is_some();
         let mut pair = Pair::<F>::new(script.clone());
@@ -131,7 +137,7 @@ fn nothing_is_allocated<F: TestFabric>(flags: FlagPlace, arrival: Arrival) {
 
 #[test]
 fn nothing_is_allocated_by_direct_store() {
-    nothing_is_allocated::<Direct>(FlagPlace::Apart, Arrival::Flag);
+    nothing_is_allocated::<Direct>(FlagPlace::Apart { group_blocks: 4 }, Arrival::Flag);
     nothing_is_allocated::<Direct>(FlagPlace::Inside, Arrival::CheckedFlag);
 }
 

@@ -11,6 +11,7 @@ use superpipe_testkit::{Direct, GrowthSetup, Posted, Setup};
 fn bytes() -> impl Strategy<Value = usize> {
     prop_oneof![
         2 => 0..=48usize,
+        1 => 41..=110usize,
         1 => (1..=20usize, 0..=130usize).prop_map(|(blocks, more)| (blocks * 128 + more).saturating_sub(65)),
         2 => 0..=2500usize,
         1 => 0..=9000usize,
@@ -49,9 +50,14 @@ prop_compose! {
 }
 
 fn layout(apart: bool) -> impl Strategy<Value = Layout> {
-    let flags = if apart { FlagPlace::Apart } else { FlagPlace::Inside };
-    (prop::sample::select(vec![128, 192, 256, 512, 1024]), 2..=20u32)
-        .prop_map(move |(block_bytes, block_count)| Layout { block_bytes, block_count, flags })
+    let block_bytes = prop::sample::select(vec![128, 192, 256, 512, 1024]);
+    (block_bytes, 2..=20u32, prop::sample::select(vec![1, 2, 4, 8, 16])).prop_map(
+        move |(block_bytes, block_count, group_blocks)| Layout {
+            block_bytes,
+            block_count,
+            flags: if apart { FlagPlace::Apart { group_blocks } } else { FlagPlace::Inside },
+        },
+    )
 }
 
 /// Growth of both landing buffers, from a few bytes up to some kilobytes; jobs that never fail, or often do.
@@ -146,6 +152,7 @@ prop_compose! {
             origin,
             transfers: [there, back],
             slowness: slowness.into(),
+            windows: true,
         }
     }
 }

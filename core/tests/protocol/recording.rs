@@ -9,8 +9,13 @@ use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transf
 use superpipe_testkit::{Direct, Pair, Posted, Setup, TestFabric};
 
 /// Bytes of messages in lines, and of those in chunks.
-const LINES: [usize; 3] = [0, 8, 40];
-const CHUNKS: [usize; 5] = [41, 300, 2000, 4096, 20_000];
+const LINES: [usize; 5] = [0, 8, 40, 41, 104];
+const CHUNKS: [usize; 5] = [105, 300, 2000, 4096, 20_000];
+
+/// Returns the bytes of the messages in lines: in two lines where those lie apart.
+fn in_lines(arrival: Arrival, flags: FlagPlace) -> &'static [usize] {
+    if arrival == Arrival::Flag && flags != FlagPlace::Inside { &LINES } else { &LINES[..3] }
+}
 
 fn script(arrival: Arrival, flags: FlagPlace) -> Script {
     let layout = Layout { block_bytes: 512, block_count: 12, flags };
@@ -24,9 +29,9 @@ fn script(arrival: Arrival, flags: FlagPlace) -> Script {
     let transfers = || {
         let mut transfers = Vec::new();
         for (send_method, receive_method) in ways {
-            for bytes in LINES.into_iter().chain(CHUNKS) {
+            for bytes in in_lines(arrival, flags).iter().copied().chain(CHUNKS) {
                 // Lines are sent at once; all else would make a chunk of them.
-                let send_method = if bytes <= 40 { SendMethod::TrySend(2) } else { send_method };
+                let send_method = if bytes <= 104 { SendMethod::TrySend(2) } else { send_method };
                 let (content, protocol) = (Content::Random, Protocol::Superpipeline);
                 transfers.push(Transfer {
                     bytes,
@@ -42,7 +47,14 @@ fn script(arrival: Arrival, flags: FlagPlace) -> Script {
         transfers
     };
     let origin = Origin { sequence: u64::MAX - 20, blocks: u64::MAX - 30, ..Origin::default() };
-    Script { setup, configs: [config; 2], origin, transfers: [transfers(), transfers()], slowness: [1, 3] }
+    Script {
+        setup,
+        configs: [config; 2],
+        origin,
+        transfers: [transfers(), transfers()],
+        slowness: [1, 3],
+        windows: false,
+    }
 }
 
 /// Plays it; what was recorded and counted at each end.
@@ -95,7 +107,7 @@ fn a_recording_is_consistent<F: TestFabric>(arrival: Arrival, flags: FlagPlace) 
         assert!(mine.len() < CAPACITY, "nothing was pushed out");
         assert!(mine.iter().all(|record| record.begin <= record.end));
         assert!(mine.is_sorted_by_key(|record| record.end));
-        every_byte_goes_in_once_and_out_once(mine, theirs);
+        every_byte_goes_in_once_and_out_once(mine, theirs, in_lines(arrival, flags));
         what_is_posted_is_completed(mine, if F::DIRECT { 0 } else { counters[side].chunks_sent });
         transfers_begin_and_end(mine, theirs);
         // A device may carry a newer acknowledgement than was posted: with direct store it is the one that was written.
@@ -110,7 +122,7 @@ fn a_recording_is_consistent<F: TestFabric>(arrival: Arrival, flags: FlagPlace) 
 }
 
 /// For each chunk and each line; and no block is taken out before it was begun to be put in.
-fn every_byte_goes_in_once_and_out_once(sent: &[Record], received: &[Record]) {
+fn every_byte_goes_in_once_and_out_once(sent: &[Record], received: &[Record], lines: &[usize]) {
     let into_blocks = sums(sent, of!(Step::CopyIn { sequence, bytes, .. } => (sequence, bytes as usize)));
     let out_of_blocks =
         sums(received, of!(Step::CopyOut { sequence, bytes, .. } => (sequence, bytes as usize)));
@@ -118,7 +130,7 @@ fn every_byte_goes_in_once_and_out_once(sent: &[Record], received: &[Record]) {
     assert_eq!(into_blocks, out_of_blocks);
     let in_lines = sums(sent, of!(Step::LineOut { sequence, bytes } => (sequence, bytes)));
     let out_of_lines = sums(received, of!(Step::LineIn { sequence, bytes } => (sequence, bytes)));
-    assert_eq!((in_lines.len(), in_lines.values().sum()), (3 * LINES.len(), 3 * LINES.iter().sum::<usize>()));
+    assert_eq!((in_lines.len(), in_lines.values().sum()), (3 * lines.len(), 3 * lines.iter().sum::<usize>()));
     assert_eq!(in_lines, out_of_lines);
     let begun = times(sent, of!(Step::CopyIn { block, .. } => block));
     for record in received {
@@ -151,7 +163,9 @@ fn transfers_begin_and_end(sent: &[Record], received: &[Record]) {
 
 #[test]
 fn direct() {
-    a_recording_is_consistent::<Direct>(Arrival::Flag, FlagPlace::Apart);
+    a_recording_is_consistent::<Direct>(Arrival::Flag, FlagPlace::Apart { group_blocks: 1 });
+    a_recording_is_consistent::<Direct>(Arrival::Flag, FlagPlace::Apart { group_blocks: 4 });
+    a_recording_is_consistent::<Direct>(Arrival::CheckedFlag, FlagPlace::Apart { group_blocks: 2 });
     a_recording_is_consistent::<Direct>(Arrival::CheckedFlag, FlagPlace::Inside);
 }
 

@@ -69,7 +69,8 @@ fn every_message_arrives_complete(layout: Layout, slices: usize, at_once: usize,
 
 #[test]
 fn every_message_arrives_complete_over_the_end_of_the_ring() {
-    for flags in [FlagPlace::Inside, FlagPlace::Apart] {
+    let apart = [1, 2, 4, 16].map(|group_blocks| FlagPlace::Apart { group_blocks });
+    for flags in apart.into_iter().chain([FlagPlace::Inside]) {
         for block_count in [5, 7, 16] {
             for (slices, at_once, short_way) in [(1, 1, true), (1, 3, false), (2, 1, false), (2, 2, true)] {
                 let layout = Layout { block_bytes: 256, block_count, flags };

@@ -3,6 +3,7 @@
 //! The descriptor is a TCP connection with unsent data that lingers for a minute when its last holder closes it, and the
 //! last holder is the kernel's queue, or whoever takes it out of there.
 
+use crate::os::MemoryPlacement;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -291,7 +292,8 @@ fn connection() -> (Connection, Socket, Segment) {
     let adopted = Segment::adopt(duplicate(other.fd()), other.len() as u64).unwrap();
     let share = Arc::new(BudgetShare::take(MemoryKind::Shared, 0).unwrap());
     let segments = Segments::Whole { mine, theirs: adopted };
-    let agreed = Established { segments, negotiated, fenced: false, share, serves: true };
+    let memory = MemoryPlacement::default();
+    let agreed = Established { segments, negotiated, fenced: false, share, serves: true, memory };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }
 

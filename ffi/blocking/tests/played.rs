@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use superpipe_core::{
-    Attachment, Caps, Completion, Config, CopyHint, Endpoint, Fabric, FlagPlace, Layout, Line, Nanos,
+    Attachment, Caps, Completion, Config, CopyKernel, Endpoint, Fabric, FlagPlace, Layout, Line, Nanos,
     Notification, Origin, SqFull, WrId,
 };
 use superpipe_testkit::{Direct, EndLink, Memory, PairFabric, Place, Setup, TestFabric};
@@ -20,7 +20,8 @@ use crate::os::OsError;
 use crate::os::poll::{PollFd, Polled};
 
 /// Eight blocks of three pages.
-pub(super) const LAYOUT: Layout = Layout { block_bytes: 12 << 10, block_count: 8, flags: FlagPlace::Apart };
+pub(super) const LAYOUT: Layout =
+    Layout { block_bytes: 12 << 10, block_count: 8, flags: FlagPlace::Apart { group_blocks: 1 } };
 
 thread_local! {
     static SLEEPS: Cell<u32> = const { Cell::new(0) };
@@ -123,8 +124,8 @@ impl Fabric for Played {
         self.direct.borrow().take_line(link, from, at)
     }
 
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
-        self.direct.get_mut().copy_out(link, from, at, to, hint);
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        self.direct.get_mut().copy_out(link, from, at, to, kernel);
     }
 
     fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -139,8 +140,8 @@ impl Fabric for Played {
         self.direct.get_mut().publish(link, to, at, flag);
     }
 
-    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
-        self.direct.get_mut().copy_in(link, to, at, from);
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8], kernel: CopyKernel) {
+        self.direct.get_mut().copy_in(link, to, at, from, kernel);
     }
 
     fn crc_in(&self, link: &EndLink, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {

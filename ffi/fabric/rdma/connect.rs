@@ -12,7 +12,7 @@ use super::private_data::{PRIVATE_DATA_BYTES, PrivateData};
 use crate::budget::BudgetShare;
 use crate::os::clock::until;
 use crate::os::random::random_below;
-use crate::os::{monotonic_ns, resolve};
+use crate::os::{MemoryPlacement, monotonic_ns, resolve};
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub struct Established {
     pub provisioned_bytes: u64,
     /// Bytes of it that are receives, and what SENDs are taken from.
     pub receive_bytes: u64,
+    /// Memory node of all that is registered.
+    pub memory: MemoryPlacement,
     /// Address of the peer.
     pub peer: SocketAddr,
 }
@@ -59,6 +61,7 @@ impl Established {
         result: HandshakeResult,
         peer: SocketAddr,
     ) -> Result<Self, ConnectError> {
+        let placement = connection.placement();
         let HandshakeResult { memory, negotiated, why, share, provisioned_bytes } = result;
         let receive_bytes = connection.receive_pool_bytes() as u64;
         let device = connection.device().parse::<DeviceName>();
@@ -73,6 +76,7 @@ impl Established {
             share,
             provisioned_bytes,
             receive_bytes,
+            memory: placement,
             peer,
         })
     }
@@ -154,7 +158,7 @@ fn connect_by(
     expect(&events, CmEventKind::ROUTE_RESOLVED, deadline)?;
     let cm = Cm::new(events, id);
     options.device.check(&cm.context()?.name())?;
-    let connection = RdmaConnection::new(cm)?;
+    let connection = RdmaConnection::new(cm, options.memory_node)?;
     let private_data = PrivateData { mtu: connection.mtu()? }.encode();
     let mut connection = request(connection, private_data, deadline)?;
     let event = match connection.event(deadline) {

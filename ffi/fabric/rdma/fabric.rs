@@ -12,7 +12,7 @@ use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Arrival, Attachment, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, GrowthDelay,
+    Arrival, Attachment, Busy, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Finished, GrowthDelay,
     GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket,
     WrId,
 };
@@ -184,8 +184,8 @@ impl Fabric for Rdma {
     }
 
     #[inline]
-    fn copy_out(&mut self, _: &mut RdmaLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
-        from.copy_out(self.kernels, at, to, hint);
+    fn copy_out(&mut self, _: &mut RdmaLink, from: Span, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        from.copy_out(self.kernels, at, to, kernel);
     }
 
     fn crc_out(&self, _: &RdmaLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -203,8 +203,8 @@ impl Fabric for Rdma {
     }
 
     #[inline]
-    fn copy_in(&mut self, _: &mut RdmaLink, to: Image, at: u32, from: &[u8]) {
-        to.span.copy_in(self.kernels, at, from);
+    fn copy_in(&mut self, _: &mut RdmaLink, to: Image, at: u32, from: &[u8], kernel: CopyKernel) {
+        to.span.copy_in(self.kernels, at, from, kernel);
     }
 
     fn crc_in(&self, _: &RdmaLink, to: Image, at: u32, bytes: u32, seed: u32) -> u32 {

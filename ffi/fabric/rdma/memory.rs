@@ -12,8 +12,8 @@ use super::error::ConnectError;
 use super::growth::Growth;
 use super::lending::Lending;
 use crate::fabric::Span;
-use crate::os::Mapping;
 use crate::os::page::round_to_pages;
+use crate::os::{Mapping, MemoryPlacement};
 use core::ptr::NonNull;
 use superpipe_core::driver::setup::{LandingMode, Negotiated};
 use superpipe_core::{CONTROL_PAGE_BYTES, Landing, Layout, control_page};
@@ -102,8 +102,14 @@ impl RegisteredMemory {
     ///
     /// # Errors
     /// The memory cannot be mapped or pinned.
-    pub(super) fn register(pd: &Pd, first: FirstLanding, access: Access) -> Result<Self, ConnectError> {
+    pub(super) fn register(
+        pd: &Pd,
+        first: FirstLanding,
+        access: Access,
+        placement: MemoryPlacement,
+    ) -> Result<Self, ConnectError> {
         let memory = Mapping::anonymous(first.bytes() as usize)?;
+        placement.place(&memory)?;
         memory.populate()?;
         Ok(Self { mr: Mr::register(pd, memory, access)?, first })
     }

@@ -1,6 +1,7 @@
 //! Options of a connection over RDMA.
 
 use super::device::RdmaDevice;
+use crate::os::MemoryNode;
 use superpipe_core::driver::setup::Tuning;
 
 /// Options of a connection, for connecting and accepting.
@@ -12,4 +13,6 @@ pub struct RdmaOptions<'a> {
     pub landing_bytes_max: u32,
     /// Device and GID.
     pub device: RdmaDevice,
+    /// Memory node of what is registered.
+    pub memory_node: MemoryNode,
 }

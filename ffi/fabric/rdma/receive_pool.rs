@@ -10,8 +10,8 @@
 
 use super::error::ConnectError;
 use super::signal::{SIGNAL_BYTES, Signal};
-use crate::os::Mapping;
 use crate::os::page::round_to_pages;
+use crate::os::{Mapping, MemoryPlacement};
 use core::mem;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
@@ -77,8 +77,9 @@ struct Part {
 
 impl ReceivePool {
     /// Maps the memory of all receives, and registers that of the first.
-    pub(super) fn new(pd: &Pd) -> Result<Self, ConnectError> {
+    pub(super) fn new(pd: &Pd, placement: MemoryPlacement) -> Result<Self, ConnectError> {
         let memory = Arc::new(Mapping::anonymous(bytes_of(RECEIVES))?);
+        placement.place(&memory)?;
         let part = Part { len: registered_bytes(FIRST_RECEIVES), memory: Arc::clone(&memory) };
         Ok(Self { mr: Mr::register(pd, part, Access::Local)?, first: None, memory })
     }
@@ -245,7 +246,7 @@ mod tests {
         let channel = channel();
         let context = CmId::create(&channel).unwrap().context().unwrap();
         let pd = Pd::alloc(&context).unwrap();
-        let mut pool = ReceivePool::new(&pd).unwrap();
+        let mut pool = ReceivePool::new(&pd, MemoryPlacement::default()).unwrap();
         assert_eq!(pool.extend(&pd, FIRST_RECEIVES).unwrap(), 0..0);
         assert_eq!((pool.bytes(), pool.bytes()), (8 << 10, ReceivePool::bytes_for(FIRST_RECEIVES)));
         assert_eq!(pool.extend(&pd, RECEIVES).unwrap(), FIRST_RECEIVES..RECEIVES);

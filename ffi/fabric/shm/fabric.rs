@@ -12,9 +12,9 @@ use superpipe_core::driver::setup::{GROWTH_DELAY, GROWTH_SLAB_BYTES};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, Endpoint, Fabric, Finished,
-    GrowthTerms, Job, Landing, Layout, Line, Nanos, Notification, SendMemory, SqFull, Ticket, WrId,
-    control_page,
+    Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyKernel, Endpoint, Fabric, Finished,
+    GrowthTerms, Job, KernelSet, Landing, Layout, Line, Nanos, Notification, SendMemory, SqFull, Ticket,
+    WrId, control_page,
 };
 
 use super::exposing::Exposing;
@@ -24,7 +24,7 @@ use super::segments::Segments;
 use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::budget::BudgetShare;
-use crate::copy::{CopyKernels, crc32c, prefetch_for_write};
+use crate::copy::{CopyKernels, crc32c, drain_stores, prefetch_for_write};
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
@@ -238,8 +238,8 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn copy_out(&mut self, _: &mut ShmLink, from: Span, at: u32, to: &mut [u8], hint: CopyHint) {
-        from.copy_out(self.kernels, at, to, hint);
+    fn copy_out(&mut self, _: &mut ShmLink, from: Span, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        from.copy_out(self.kernels, at, to, kernel);
     }
 
     fn crc_out(&self, _: &ShmLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -264,8 +264,17 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn copy_in(&mut self, _: &mut ShmLink, to: Span, at: u32, from: &[u8]) {
-        to.copy_in(self.kernels, at, from);
+    fn copy_in(&mut self, _: &mut ShmLink, to: Span, at: u32, from: &[u8], kernel: CopyKernel) {
+        to.copy_in(self.kernels, at, from, kernel);
+    }
+
+    fn copy_kernels(&self, _: &ShmLink) -> KernelSet {
+        self.kernels.set()
+    }
+
+    #[inline]
+    fn settle_stores(&self, _: &ShmLink) {
+        drain_stores();
     }
 
     fn crc_in(&self, _: &ShmLink, to: Span, at: u32, bytes: u32, seed: u32) -> u32 {

@@ -21,7 +21,7 @@ use super::socket_error::SocketError;
 use crate::budget::{BudgetShare, OverBudget};
 use crate::os::clock::{monotonic_ns, until};
 use crate::os::poll::{PollFd, poll};
-use crate::os::{OsError, membarrier};
+use crate::os::{MemoryNode, MemoryPlacement, OsError, membarrier};
 
 pub use superpipe_core::driver::setup::{
     PACKET_BYTES, PacketError, REFUSED_LIMIT, REFUSED_PROPOSAL, REFUSED_VERSION, VERSION,
@@ -101,6 +101,8 @@ pub struct Established {
     pub share: Arc<BudgetShare>,
     /// True if the process that the kernel names at the other end of the socket is the one that serves this connection.
     pub serves: bool,
+    /// Memory node of our segment.
+    pub memory: MemoryPlacement,
 }
 
 /// Options of an end for a handshake.
@@ -110,6 +112,8 @@ pub struct ShmOptions<'a> {
     pub tuning: &'a Tuning,
     /// Limit of the landing buffer that the peer may propose.
     pub landing_bytes_max: u32,
+    /// Memory node of the segment.
+    pub memory_node: MemoryNode,
     /// Time of the monotonic clock at which the handshake fails.
     pub deadline_ns: u64,
 }
@@ -132,6 +136,7 @@ pub struct HalfOpen {
     socket: Socket,
     handshake: Handshake<SocketGrants>,
     deadline_ns: u64,
+    memory_node: MemoryNode,
     /// memory for which the budget has no room, while the handshake waits for room
     lacking: Option<(Negotiated, OverBudget)>,
     waits_for_room: bool,
@@ -161,7 +166,8 @@ impl HalfOpen {
             deadline: Nanos(options.deadline_ns),
         };
         let handshake = Handshake::new(config, Nanos(now_ns));
-        Self { socket, handshake, deadline_ns: options.deadline_ns, lacking: None, waits_for_room: false }
+        let ShmOptions { deadline_ns, memory_node, .. } = *options;
+        Self { socket, handshake, deadline_ns, memory_node, lacking: None, waits_for_room: false }
     }
 
     /// Sets whether it waits for room in the budget up to its deadline ([`lacks`](Self::lacks)) instead of refusing the peer.
@@ -246,7 +252,7 @@ impl HalfOpen {
     }
 
     fn provision(&mut self, negotiated: Negotiated, now_ns: u64) {
-        match provision(&negotiated) {
+        match provision(&negotiated, self.memory_node) {
             Err(HandshakeError::Budget(over)) if self.waits_for_room && now_ns < self.deadline_ns => {
                 self.lacking = Some((negotiated, over));
             }
@@ -302,7 +308,7 @@ impl HalfOpen {
 
     fn established(&self, agreed: Handshaken<SocketGrants>) -> Established {
         let Handshaken { own, peer, negotiated, is_fenced, pid, arrival_reason: _ } = agreed;
-        let Own { segment, mut share } = own;
+        let Own { segment, mut share, memory } = own;
         let small = SmallBuffers::of(&negotiated, &mut share);
         let share = Arc::new(share);
         // The kernel names the process that began to listen; a child of that may have accepted. The connecting end does the
@@ -310,7 +316,7 @@ impl HalfOpen {
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named);
         let segments = Segments::of(segment, peer, &share, small);
-        Established { segments, negotiated, fenced: is_fenced, share, serves }
+        Established { segments, negotiated, fenced: is_fenced, share, serves, memory }
     }
 }
 
@@ -364,6 +370,7 @@ struct SocketGrants;
 struct Own {
     segment: segments::Own,
     share: BudgetShare,
+    memory: MemoryPlacement,
 }
 
 impl Grants for SocketGrants {
@@ -395,10 +402,11 @@ impl Grants for SocketGrants {
 }
 
 /// Makes our segment, if the budget has room for it and for the peer's, whose holes this process fills.
-fn provision(negotiated: &Negotiated) -> Result<Own, HandshakeError> {
+fn provision(negotiated: &Negotiated, memory_node: MemoryNode) -> Result<Own, HandshakeError> {
     let share = segments::take_share(negotiated).map_err(HandshakeError::Budget)?;
-    let segment = segments::Own::create(negotiated).map_err(HandshakeError::Os)?;
-    Ok(Own { segment, share })
+    let memory = memory_node.place(None);
+    let segment = segments::Own::create(negotiated, memory).map_err(HandshakeError::Os)?;
+    Ok(Own { segment, share, memory })
 }
 
 /// Maps the peer's segment, of the same size as ours.

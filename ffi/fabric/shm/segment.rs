@@ -13,7 +13,7 @@
 use super::ancillary::SentFd;
 use crate::os::memfd::{NOT_SEALED, SEALS, check_file_size, check_machine, memfd, reserve};
 use crate::os::page::round_to_pages;
-use crate::os::{Bytes, Mapping, OsError};
+use crate::os::{Bytes, Mapping, MemoryPlacement, OsError};
 use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::{error, fmt};
@@ -69,15 +69,27 @@ impl Segment {
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
     pub fn create(name: &CStr, bytes: usize) -> Result<Self, OsError> {
+        Self::create_at(name, bytes, MemoryPlacement::default())
+    }
+
+    /// Makes a segment as [`create`](Self::create) does, of memory of this node.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn create_at(name: &CStr, bytes: usize, memory: MemoryPlacement) -> Result<Self, OsError> {
         let doing = || format!("cannot make a shared segment of {}", Bytes(bytes as u64));
         let len = round_to_pages(bytes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
         let size = len as u64;
         check_file_size(size)?;
         let fd = memfd(name)?;
         retry_on_intr(|| ftruncate(&fd, size)).map_err(|errno| OsError::of(errno, doing()))?;
+        let mapping = Mapping::shared(fd.as_fd(), len)?;
+        // The policy of a mapping is that of the file, whose pages come next.
+        memory.place(&mapping)?;
         reserve(fd.as_fd(), size)?;
         fcntl_add_seals(&fd, SEALS).map_err(|errno| OsError::of(errno, NOT_SEALED))?;
-        Self::map(fd, len)
+        mapping.populate()?;
+        Ok(Self { mapping, fd })
     }
 
     /// Maps a segment that a peer made and has mapped, if it passes every rule, and keeps its pages. Closes the descriptor if
@@ -140,12 +152,6 @@ impl Segment {
     #[must_use]
     pub fn into_mapping(self) -> Mapping {
         self.mapping
-    }
-
-    fn map(fd: OwnedFd, len: usize) -> Result<Self, OsError> {
-        let mapping = Mapping::shared(fd.as_fd(), len)?;
-        mapping.populate()?;
-        Ok(Self { mapping, fd })
     }
 }
 

@@ -12,9 +12,9 @@ use super::ancillary::SentFd;
 use super::segment::{Segment, SegmentError};
 use super::sparse::{PageSize, PeerSparseSegment, SparseSegment, SparseSizes};
 use crate::budget::{BudgetShare, MemoryKind, OverBudget};
-use crate::os::OsError;
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::page::page_bytes;
+use crate::os::{MemoryPlacement, OsError};
 
 /// Name of the memory in /proc.
 const NAME: &core::ffi::CStr = c"superpipe";
@@ -104,14 +104,17 @@ pub(super) fn take_share(negotiated: &Negotiated) -> Result<BudgetShare, OverBud
 
 impl Own {
     /// Makes the segment for what was negotiated.
-    pub(super) fn create(negotiated: &Negotiated) -> Result<Self, OsError> {
+    pub(super) fn create(negotiated: &Negotiated, memory: MemoryPlacement) -> Result<Self, OsError> {
         let layout = negotiated.layout;
         Ok(match negotiated.landing {
-            LandingMode::AtConnect => Self::Whole(Segment::create(NAME, segment_bytes(layout) as usize)?),
+            LandingMode::AtConnect => {
+                Self::Whole(Segment::create_at(NAME, segment_bytes(layout) as usize, memory)?)
+            }
             LandingMode::OnDemand => {
                 let small_bytes = negotiated.small_buffer().map_or(0, |small| small.bytes() as usize);
                 let sizes = SparseSizes { small_bytes, slot_bytes: layout.bytes() as usize };
-                let (segment, fd) = SparseSegment::create(NAME, sizes, page_size(sizes.slot_bytes))?;
+                let (segment, fd) =
+                    SparseSegment::create_at(NAME, sizes, page_size(sizes.slot_bytes), memory)?;
                 Self::Sparse(segment, fd)
             }
         })

@@ -32,7 +32,7 @@ use super::segment::{SegmentError, check_kind, check_seals, check_size};
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::memfd::{NOT_SEALED, SEALS, check_file_size, check_machine, fill, memfd};
 use crate::os::page::{page_bytes, round_to_pages};
-use crate::os::{Bytes, Mapping, OsError};
+use crate::os::{Bytes, Mapping, MemoryPlacement, OsError};
 use core::ffi::CStr;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -116,6 +116,19 @@ impl SparseSegment {
     /// # Errors
     /// The kernel refuses: too little memory, or too many open files.
     pub fn create(name: &CStr, sizes: SparseSizes, page_size: PageSize) -> Result<(Self, OwnedFd), OsError> {
+        Self::create_at(name, sizes, page_size, MemoryPlacement::default())
+    }
+
+    /// Makes a segment as [`create`](Self::create) does, of memory of this node: also what is provisioned later, by either end.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn create_at(
+        name: &CStr,
+        sizes: SparseSizes,
+        page_size: PageSize,
+        memory: MemoryPlacement,
+    ) -> Result<(Self, OwnedFd), OsError> {
         let slot_bytes = sizes.slot_bytes as u64;
         let doing = || format!("cannot make a sparse segment with slots of {}", Bytes(slot_bytes));
         let (sizes, len) = rounded(sizes).ok_or_else(|| OsError::new(libc::ENOMEM, doing()))?;
@@ -127,7 +140,7 @@ impl SparseSegment {
         let sent = fd.try_clone().map_err(|error| {
             OsError::new(error.raw_os_error().unwrap_or(0), "cannot duplicate a descriptor")
         })?;
-        let memory = Memory::map(fd, sizes, len, page_size)?;
+        let memory = Memory::map(fd, sizes, len, page_size, memory)?;
         // A program that called mlockall has the kernel make each new mapping resident.
         Slot::BOTH.into_iter().try_for_each(|slot| memory.remove(memory.range_of(slot)))?;
         Ok((Self { memory: Arc::new(memory) }, sent))
@@ -201,7 +214,7 @@ impl PeerSparseSegment {
         check_size(fd.as_fd(), len as u64)?;
         check_machine(sizes.slot_bytes as u64)?;
         // Memory: its close does not block.
-        let memory = Memory::map(fd.into_owned(), sizes, len, page_size)?;
+        let memory = Memory::map(fd.into_owned(), sizes, len, page_size, MemoryPlacement::default())?;
         Ok(Self { memory: Arc::new(memory) })
     }
 
@@ -260,8 +273,15 @@ impl Slot {
 }
 
 impl Memory {
-    fn map(fd: OwnedFd, sizes: SparseSizes, len: usize, page_size: PageSize) -> Result<Self, OsError> {
+    fn map(
+        fd: OwnedFd,
+        sizes: SparseSizes,
+        len: usize,
+        page_size: PageSize,
+        memory: MemoryPlacement,
+    ) -> Result<Self, OsError> {
         let mapping = Mapping::shared(fd.as_fd(), len)?;
+        memory.place(&mapping)?;
         // The control page is one page, and a huge page beyond what is provisioned would not be counted.
         mapping.advise_huge(0..len, false);
         let first = 0..page_bytes() + sizes.small_bytes;

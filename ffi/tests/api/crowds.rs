@@ -47,8 +47,12 @@ pub(crate) fn hello() -> [u8; PACKET_BYTES] {
 pub(crate) fn half_way(path: &Path) -> (Socket, Established) {
     let options = Options::default();
     let deadline_ns = superpipe::os::monotonic_ns() + 60_000_000_000;
-    let handshake_options =
-        ShmOptions { tuning: &options.tuning, landing_bytes_max: options.landing_bytes_max, deadline_ns };
+    let handshake_options = ShmOptions {
+        tuning: &options.tuning,
+        landing_bytes_max: options.landing_bytes_max,
+        memory_node: options.memory_node,
+        deadline_ns,
+    };
     loop {
         match connect(stranger(path), &handshake_options, &|| false) {
             Err(HandshakeError::Socket(SocketError::Closed)) => {}

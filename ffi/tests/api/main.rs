@@ -4,6 +4,7 @@ mod addresses;
 mod attacks;
 mod closing;
 mod cold;
+mod copying;
 mod crowds;
 mod failures;
 mod flipping;

@@ -8,10 +8,10 @@ use superpipe::{Arrival, Description, Options, Protocol, Tuning, WaitStrategy};
 
 use crate::support::{DEADLINE, bytes, pair, pair_with};
 
-/// Around every boundary of lines and blocks (16 KiB), and C0 (64 KiB) and the landing buffer (512 KiB).
+/// Around every boundary of lines, blocks (4 KiB) and groups (16 KiB), and C0 (64 KiB) and the landing buffer (512 KiB).
 fn sizes() -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 7, 8, 9, 63, 64, 65];
-    for edge in [40, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20] {
+    for edge in [40, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 512 << 10, 1 << 20] {
         sizes.extend([edge - 1, edge, edge + 1]);
     }
     sizes.extend([12_345, 777_777, 3_000_017]);
@@ -147,7 +147,7 @@ fn what_was_sent_before_a_close_is_received_after_it() {
 #[test]
 fn a_flush_waits_for_no_further_call_of_the_receiver() {
     let (mut a, mut b) = pair();
-    for size in [41, 1000, 16 << 10, 50_001, 777_777, 3_000_017] {
+    for size in [105, 1000, 16 << 10, 50_001, 777_777, 3_000_017] {
         let message = bytes(1, size);
         thread::scope(|scope| {
             scope.spawn(|| a.send(0, &[&message], DEADLINE).unwrap());
@@ -160,15 +160,20 @@ fn a_flush_waits_for_no_further_call_of_the_receiver() {
 #[test]
 fn one_side_tunes_for_both() {
     let tuning = Tuning {
-        block_bytes: Some(4096),
+        block_bytes: Some(2048),
+        group_blocks: Some(2),
         landing_bytes: Some(32 << 10),
         folds: Some(2),
         ..Tuning::default()
     };
     let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() }, Options::default());
     for end in [&a, &b] {
-        let Description { folds, block_bytes, landing_bytes, chunk_bytes, .. } = end.description();
-        assert_eq!((folds, block_bytes, landing_bytes, chunk_bytes), (2, 4096, 32 << 10, None));
+        let Description { folds, block_bytes, group_blocks, landing_bytes, chunk_bytes, .. } =
+            end.description();
+        assert_eq!(
+            (folds, block_bytes, group_blocks, landing_bytes, chunk_bytes),
+            (2, 2048, 2, 32 << 10, None)
+        );
     }
     let message = bytes(9, 1_000_001);
     let copy = message.clone();

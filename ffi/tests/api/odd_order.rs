@@ -457,7 +457,7 @@ fn slices_of_more_bytes_than_can_be_counted_are_refused() {
 /// message would cost each of them, and find no peer that closes a moment later.)
 #[test]
 fn a_closed_peer_is_sent_a_ring_at_most() {
-    const BLOCKS: usize = 32;
+    const BLOCKS: usize = 128;
     for is_looked_for in [false, true] {
         for reason in [Reason::DONE, Reason(3)] {
             let (mut sender, peer) = pair();

@@ -135,7 +135,7 @@ fn warming_up_waits_as_long_as_being_accepted() {
 /// One that agrees, and does not warm up.
 fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
     let (socket, agreed) = half_way(path);
-    let Established { segments, negotiated, fenced, serves, share: _ } = agreed;
+    let Established { segments, negotiated, fenced, serves, .. } = agreed;
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, None);
     Endpoint::new(fabric, attachment, negotiated.config, Origin::default()).unwrap()
 }

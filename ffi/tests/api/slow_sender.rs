@@ -1,4 +1,4 @@
-//! A sender that is stopped between two blocks of a message: the bytes of its second block cannot be read until the test
+//! A sender that is stopped between two groups of blocks of a message: the bytes of its second group cannot be read until the test
 //! says so. Reading them raises SIGSEGV, whose handler waits and then makes them readable.
 
 use core::ffi::c_void;
@@ -13,17 +13,17 @@ use superpipe::{ErrorKind, Received};
 
 use crate::support::{DEADLINE, bytes, pair};
 
-/// Three blocks of 16 KiB and three quarters of one: one chunk.
+/// Three groups of 16 KiB and three quarters of one: one chunk.
 const BYTES: usize = 60 << 10;
 /// From one message to the next, so that each begins with a page, of 16 KiB at most.
 const STRIDE: usize = 64 << 10;
-/// The first block.
+/// The first group.
 const READABLE: usize = 16 << 10;
 const MESSAGES: usize = 3;
 
 /// The messages that cannot be read whole, one after the other.
 static MEMORY: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// Messages at whose second block the sender has come, and up to which it may go on.
+/// Messages at whose second group the sender has come, and up to which it may go on.
 static REACHED: AtomicUsize = AtomicUsize::new(0);
 static ALLOWED: AtomicUsize = AtomicUsize::new(0);
 
@@ -70,7 +70,7 @@ extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_voi
     unsafe { libc::mprotect(memory.add(number * STRIDE).cast(), BYTES, libc::PROT_READ) };
 }
 
-/// The messages, each with its first block readable and the rest not. Once a process.
+/// The messages, each with its first group readable and the rest not. Once a process.
 fn messages() -> [&'static [u8]; MESSAGES] {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

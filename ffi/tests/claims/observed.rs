@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Attachment, Busy, Caps, Completion, CopyHint, Fabric, Finished, GrowthTerms, Job, JobFailed, JobOutcome,
-    Layout, Line, Nanos, Notification, RemoteClaim, SqFull, Ticket, WrId,
+    Attachment, Busy, Caps, Completion, CopyKernel, Fabric, Finished, GrowthTerms, Job, JobFailed,
+    JobOutcome, Layout, Line, Nanos, Notification, RemoteClaim, SqFull, Ticket, WrId,
 };
 
 use superpipe::fabric::HostFabric;
@@ -161,8 +161,8 @@ impl<F: Real> Fabric for Observed<F> {
         self.fabric.take_line(link, from, at)
     }
 
-    fn copy_out(&mut self, link: &mut F::Link, from: F::Region, at: u32, to: &mut [u8], hint: CopyHint) {
-        self.fabric.copy_out(link, from, at, to, hint);
+    fn copy_out(&mut self, link: &mut F::Link, from: F::Region, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        self.fabric.copy_out(link, from, at, to, kernel);
     }
 
     fn crc_out(&self, link: &F::Link, from: F::Region, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -187,11 +187,11 @@ impl<F: Real> Fabric for Observed<F> {
         self.fabric.expect_write(link, to, at, bytes);
     }
 
-    fn copy_in(&mut self, link: &mut F::Link, to: F::Remote, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, link: &mut F::Link, to: F::Remote, at: u32, from: &[u8], kernel: CopyKernel) {
         if F::DIRECT {
             self.note_written(to);
         }
-        self.fabric.copy_in(link, to, at, from);
+        self.fabric.copy_in(link, to, at, from, kernel);
     }
 
     fn crc_in(&self, link: &F::Link, to: F::Remote, at: u32, bytes: u32, seed: u32) -> u32 {

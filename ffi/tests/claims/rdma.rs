@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::process::Command;
 use std::sync::PoisonError;
 use std::{env, fs, thread};
+use superpipe::MemoryNode;
 
 use superpipe::fabric::rdma::{
     Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
@@ -43,7 +44,12 @@ pub(crate) fn play(test: impl Fn(&Ground<'_, Rdma>)) {
 fn meet(ip: IpAddr, tuning: &Tuning) -> Connected<Rdma> {
     let mut listener = Listener::bind(&ip.to_string(), 0, RdmaDevice::default()).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let options = RdmaOptions { tuning, landing_bytes_max: 64 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning,
+        landing_bytes_max: 64 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     let deadline_ns = monotonic_ns() + ATTEMPTS_NS;
     let (there, here) = thread::scope(|scope| {
         let there = scope.spawn(|| connect(&ip.to_string(), port, &options, deadline_ns, &|| false));

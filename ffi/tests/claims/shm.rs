@@ -1,6 +1,7 @@
 //! Both ends over shared memory, by a handshake over a socket pair.
 
 use std::sync::{Mutex, PoisonError};
+use superpipe::MemoryNode;
 
 use superpipe::Budget;
 use superpipe::Tuning;
@@ -27,8 +28,12 @@ pub(crate) fn play(test: impl Fn(&Ground<'_, Shm>)) {
 }
 
 fn connect(tuning: &Tuning) -> Connected<Shm> {
-    let options =
-        ShmOptions { tuning, landing_bytes_max: 64 << 20, deadline_ns: monotonic_ns() + HANDSHAKE_NS };
+    let options = ShmOptions {
+        tuning,
+        landing_bytes_max: 64 << 20,
+        memory_node: MemoryNode::Auto,
+        deadline_ns: monotonic_ns() + HANDSHAKE_NS,
+    };
     let (one, other) = Socket::pair().unwrap();
     let now = monotonic_ns();
     let mut half_open = [HalfOpen::connect(one, &options, now), HalfOpen::accept(other, &options, now)];

@@ -114,7 +114,7 @@ fn the_ends_must_agree_on_the_landing_mode() {
     assert!(error.to_string().contains("landing is at-connect at the listening end"), "{error}");
     let tuning = Tuning { landing: Some(LandingMode::AtConnect), ..Tuning::default() };
     let (one, other) = pairs(1, Options { tuning, ..Options::default() }).remove(0);
-    assert_eq!(one.description().provisioned_bytes, 2 * (520 << 10));
+    assert_eq!(one.description().provisioned_bytes, 2 * (532 << 10));
     assert_eq!(other.description().landing, LandingMode::AtConnect);
 }
 

@@ -16,7 +16,7 @@ const LONG: usize = 1 << 20;
 /// Bytes of landing buffers with rings of 64 KiB, 128 KiB and 512 KiB, and their slot lines.
 const SMALL: u64 = 68 * KIB;
 const MEDIUM: u64 = 132 * KIB;
-const LARGE: u64 = 516 * KIB;
+const LARGE: u64 = 528 * KIB;
 
 /// Bytes of the landing buffers of an end.
 fn landing_bytes(end: &mut Connection) -> u64 {

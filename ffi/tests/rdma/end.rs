@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 use std::thread;
+use superpipe::MemoryNode;
 use superpipe::Tuning;
 use superpipe::fabric::rdma::{
     Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
@@ -17,7 +18,12 @@ pub(crate) fn deadline() -> u64 {
 }
 
 pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
-    RdmaOptions { tuning, landing_bytes_max: LANDING_BYTES_MAX, device: RdmaDevice::default() }
+    RdmaOptions {
+        tuning,
+        landing_bytes_max: LANDING_BYTES_MAX,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    }
 }
 
 /// Bound of a handshake, as a listener has it: an attempt that was given up must not use up the time of the next.

@@ -26,10 +26,12 @@ const LOST: &[Seen] = &[Err(ErrorKind::PeerLost)];
 const ON_DEMAND: &[Patch] = &[(44, &[2])];
 /// The provision protocol, with a small buffer of 1,024 bytes.
 const PROVISION: &[Patch] = &[(13, &[5]), (44, &[2])];
-/// Word 2 of GROWN for 64 KiB in blocks of 16 KiB, APART; for more than was agreed; and INSIDE.
-const RING: u64 = 16 << 10 | 4 << 32 | 1 << 63;
-const TOO_LARGE: u64 = 16 << 10 | 33 << 32 | 1 << 63;
-const INSIDE: u64 = 16 << 10 | 4 << 32;
+/// Word 2 of GROWN for 64 KiB in blocks of 4 KiB, APART, in groups of 2^2; for more than was agreed; and INSIDE.
+const RING: u64 = 4 << 10 | 16 << 32 | 2 << 56 | 1 << 63;
+const TOO_LARGE: u64 = 4 << 10 | 129 << 32 | 2 << 56 | 1 << 63;
+const INSIDE: u64 = 4 << 10 | 16 << 32;
+/// The same ring as the first, in groups of 2^3.
+const OTHER_GROUPS: u64 = 4 << 10 | 16 << 32 | 3 << 56 | 1 << 63;
 /// The sequence before the first.
 const BEFORE_FIRST: u64 = u64::MAX;
 
@@ -92,6 +94,7 @@ cases! {
     a_slot_far_beyond_the_segment: folded!(grown(RING, 0, u64::MAX), Hear(RETIRED));
     a_key_where_there_is_none: folded!(grown(RING, 1, 0), Hear(RETIRED));
     a_ring_larger_than_was_agreed: wrong_answer!("wrong number or layout", grown(TOO_LARGE, 0, 0));
+    a_ring_of_other_groups: wrong_answer!("wrong number or layout", grown(OTHER_GROUPS, 0, 0));
     a_ring_with_slot_lines_inside: wrong_answer!("wrong number or layout", grown(INSIDE, 0, 0));
     an_epoch_out_of_turn: wrong_answer!("wrong number or layout", control(GROWN, 1 | 2 << 32, RING, 0, 0));
     an_answer_to_another_grow: wrong_answer!("an answer to no GROW", control(GROWN, 2 | 1 << 32, RING, 0, 0));

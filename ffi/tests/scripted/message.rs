@@ -266,7 +266,7 @@ cases! {
     recv_bits_that_contradict: breach!("kind bits", slot([RTS | FIN | INLINE | STREAM | 8 << 8, 1, 0, 0], NEXT));
     recv_a_stream_that_goes_on: breach!("kind bits", Part(1, 100, 10), slot([STREAM | LEFT, 0, 0, 8], THIS));
     recv_a_cancel_with_more: breach!("kind bits", Part(1, 100, 10), slot([CANCEL | FIN, 7, 0, 0], THIS));
-    recv_an_inline_message_that_is_long: breach!("longer than its line", slot([RTS | FIN | INLINE | 41 << 8, 1, 0, 0], NEXT));
+    recv_an_inline_message_that_is_long: breach!("longer than its line", slot([RTS | FIN | INLINE | 105 << 8, 1, 0, 0], NEXT));
     recv_reserved_bits: breach!("not zero", slot([RTS | FIN | LEFT | 1 << 20, 1, 8, 8], NEXT));
     recv_reserved_words: breach!("not zero", Slot([RTS | FIN | LEFT, 1, 8, 8, 0, 1, 0], NEXT, 1));
     recv_a_stream_with_a_length: breach!("not zero", slot([RTS | STREAM | LEFT, 1, 8, 8], NEXT));

@@ -107,8 +107,11 @@ fn read_and_drop(us: &mut Us) -> Answer {
 /// Ends a stream whose last block nobody gives back.
 fn finish(us: &mut Us) -> Answer {
     us.timed(|connection, limit| {
+        let all = connection.description();
+        // All blocks but one.
+        let room = (all.landing_bytes - all.block_bytes) as usize;
         let mut stream = connection.open_stream(1, core::time::Duration::from_secs(60))?;
-        std::io::Write::write_all(&mut stream, &[7; 31 << 14])?;
+        std::io::Write::write_all(&mut stream, &vec![7; room])?;
         stream.finish(limit)?;
         connection.send(2, &[b"tiny"], limit)?;
         Ok(())

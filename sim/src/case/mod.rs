@@ -12,7 +12,7 @@ use superpipe_testkit::{GrowthSetup, Rng, Setup};
 use crate::client::{Behavior, ExitPolicy, Program};
 use crate::faults::{Chance, Fault, Faults};
 use crate::lenders::LenderPlan;
-use crate::nic::Profile;
+use crate::nic::{DISTANCES_MAX, Distance, Distances, Profile};
 pub use scenario::Scenario;
 
 /// Most transfers of one direction: in most seeds, and in those that fill the mailbox.
@@ -101,6 +101,28 @@ const BEHAVIORS: [Behavior; 8] = {
 };
 
 impl Case {
+    /// Returns a case without faults, of one connection between two hosts.
+    #[must_use]
+    pub fn of_script(script: Script, direct: bool, profile: Profile) -> Self {
+        let plan = ConnectionPlan {
+            number: 0,
+            hosts: [0, 1],
+            close_policy: ClosePolicy::Together,
+            script,
+            programs: None,
+            lenders: None,
+        };
+        Self {
+            seed: 1,
+            hosts: 2,
+            direct,
+            profile,
+            faults: Faults::default(),
+            crc_bits: 32,
+            connections: vec![plan],
+        }
+    }
+
     /// Returns the case of a seed. Most seeds have one connection between two hosts, the others up to six among up to four.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
@@ -145,12 +167,35 @@ impl Case {
         if seed >= GOLDEN_SEEDS && grows {
             case.faults.growing(&mut Rng::new(seed ^ 0x6e0));
         }
+        if seed >= GOLDEN_SEEDS && case.direct {
+            case.timing();
+        }
         if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
             case.rejecting()
         } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT {
             case.lending()
         } else {
             case
+        }
+    }
+
+    /// Has most connections choose the kernels of their copies, of short blocks as well, and windows of any size, over a distance that changes.
+    fn timing(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0xd157);
+        let rng = &mut rng;
+        if rng.one_in(4) {
+            return;
+        }
+        self.profile.distances = Some(distances(rng));
+        for plan in &mut self.connections {
+            let timed_bytes = up_to(rng, 400);
+            let (least_window_bytes, chooses) = (up_to(rng, 1024), rng.one_in(2));
+            for config in &mut plan.script.configs {
+                (config.timed_bytes, config.least_window_bytes) = (timed_bytes, least_window_bytes);
+                if chooses {
+                    config.window_bytes = None;
+                }
+            }
         }
     }
 
@@ -233,6 +278,18 @@ impl Case {
     }
 }
 
+/// Draws distances that last a few copies each.
+fn distances(rng: &mut Rng) -> Distances {
+    let steps = [0; DISTANCES_MAX].map(|_| {
+        let times = |rng: &mut Rng| [0; 4].map(|_| 1 + u64::from(up_to(rng, 20_000)));
+        let (copy_in_ns, copy_out_ns) = (times(rng), times(rng));
+        let reuse_percent = [0; 3].map(|_| 50 + u64::from(up_to(rng, 200)));
+        Some(Distance { copy_in_ns, copy_out_ns, reuse_percent, lasts_ns: u64::from(up_to(rng, 400_000)) })
+    });
+    let (noise_percent, outlier_one_in) = (rng.below(40) as u64, rng.below(20) as u64);
+    Distances { steps, noise_percent, outlier_one_in, series: 0 }
+}
+
 /// Draws two programs. Both warm the connection up, or neither does.
 fn programs(rng: &mut Rng) -> [Program; 2] {
     let warms_up = rng.one_in(5);
@@ -300,7 +357,7 @@ fn script(rng: &mut Rng, direct: bool, arrival: Arrival, profile: &Profile) -> S
     let growth = rng.one_in(2).then(|| growth_setup(rng, direct));
     let setup =
         Setup { layouts, order_inside_write, send_queue, notifications_max, seed: rng.next(), growth };
-    let script = Script { setup, configs, origin, transfers, slowness };
+    let script = Script { setup, configs, origin, transfers, slowness, windows: true };
     if rng.one_in(PROVISION_EVERY) { provisioning(rng, direct, script) } else { script }
 }
 
@@ -340,7 +397,11 @@ fn up_to(rng: &mut Rng, most: u32) -> u32 {
 }
 
 fn layout(rng: &mut Rng, direct: bool) -> Layout {
-    let flags = if direct && rng.one_in(2) { FlagPlace::Apart } else { FlagPlace::Inside };
+    let flags = if direct && rng.one_in(2) {
+        FlagPlace::Apart { group_blocks: [1, 2, 2, 4, 16][rng.below(5)] }
+    } else {
+        FlagPlace::Inside
+    };
     // Some rings have more blocks than the mailbox has lines.
     let most = if rng.one_in(4) { 39 } else { 19 };
     Layout { block_bytes: [128, 192, 256, 512, 1024][rng.below(5)], block_count: 1 + up_to(rng, most), flags }

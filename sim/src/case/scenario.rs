@@ -1,11 +1,11 @@
 //! Named cases written by hand, for golden traces and pictures.
 
 use superpipe_core::{Arrival, Config, FlagPlace, Layout, Origin, Protocol, small_layout};
-use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_testkit::pair::{ReceiveMethod, Script, SendMethod, Transfer};
 use superpipe_testkit::{GrowthSetup, Setup};
 
-use super::{Case, ClosePolicy, ConnectionPlan};
-use crate::faults::{Chance, Fault, Faults};
+use super::Case;
+use crate::faults::{Chance, Fault};
 use crate::nic::Profile;
 
 /// A named case.
@@ -87,19 +87,6 @@ impl Scenario {
     }
 }
 
-/// Returns a message from end 0 to end 1, which receives it at once.
-const fn message(bytes: usize, protocol: Protocol) -> Transfer {
-    Transfer {
-        bytes,
-        stream: false,
-        content: Content::Random,
-        protocol,
-        send_method: SendMethod::Push(usize::MAX, 1),
-        receive_method: ReceiveMethod::Pull(usize::MAX, 1),
-        cancel_at: None,
-    }
-}
-
 /// Returns a case between two hosts of today: posted writes, no faults, landing buffers of 16 blocks of 8 KiB.
 fn case(transfers: Vec<Transfer>) -> Case {
     let layout = Layout { block_bytes: 8 << 10, block_count: 16, flags: FlagPlace::Inside };
@@ -111,23 +98,9 @@ fn case(transfers: Vec<Transfer>) -> Case {
         origin: Origin::default(),
         transfers: [transfers, Vec::new()],
         slowness: [1; 2],
+        windows: false,
     };
-    Case {
-        seed: 1,
-        hosts: 2,
-        direct: false,
-        profile,
-        faults: Faults::default(),
-        crc_bits: 32,
-        connections: vec![ConnectionPlan {
-            number: 0,
-            hosts: [0, 1],
-            close_policy: ClosePolicy::Together,
-            script,
-            programs: None,
-            lenders: None,
-        }],
-    }
+    Case::of_script(script, false, profile)
 }
 
 fn with_layout(mut case: Case, layout: Layout) -> Case {
@@ -142,25 +115,29 @@ fn once(mut case: Case, fault: Fault, before: u64) -> Case {
 }
 
 fn inline() -> Case {
-    case(vec![Transfer { send_method: SendMethod::TrySend(1), ..message(40, Protocol::Superpipeline) }])
+    case(vec![Transfer {
+        send_method: SendMethod::TrySend(1),
+        ..Transfer::message(40, Protocol::Superpipeline)
+    }])
 }
 
 fn eager() -> Case {
-    case(vec![message(3000, Protocol::Eager)])
+    case(vec![Transfer::message(3000, Protocol::Eager)])
 }
 
 fn superpipeline() -> Case {
-    case(vec![message(64 << 10, Protocol::Superpipeline)])
+    case(vec![Transfer::message(64 << 10, Protocol::Superpipeline)])
 }
 
 fn direct_store() -> Case {
-    let layout = Layout { block_bytes: 8 << 10, block_count: 16, flags: FlagPlace::Apart };
+    let layout =
+        Layout { block_bytes: 8 << 10, block_count: 16, flags: FlagPlace::Apart { group_blocks: 1 } };
     Case { direct: true, ..with_layout(superpipeline(), layout) }
 }
 
 /// Copies take half as long as the wire, so that the overlap is visible.
 fn out_of_cache() -> Case {
-    let mut case = case(vec![message(256 << 10, Protocol::Superpipeline)]);
+    let mut case = case(vec![Transfer::message(256 << 10, Protocol::Superpipeline)]);
     let [.., slowest] = case.profile.copy;
     case.profile.copy = [slowest; 3];
     case
@@ -168,7 +145,7 @@ fn out_of_cache() -> Case {
 
 /// Jobs never fail.
 fn provision() -> Case {
-    let messages = [64 << 10, 300, 20_000].map(|bytes| message(bytes, Protocol::Provision));
+    let messages = [64 << 10, 300, 20_000].map(|bytes| Transfer::message(bytes, Protocol::Provision));
     let mut case = with_layout(case(messages.to_vec()), small_layout(1024));
     let largest = Layout { block_bytes: 16 << 10, block_count: 32, flags: FlagPlace::Inside };
     let base = Some(Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside });
@@ -186,20 +163,20 @@ fn cancel() -> Case {
         stream: true,
         send_method: SendMethod::Push(4000, 1),
         cancel_at: Some(16_000),
-        ..message(64 << 10, Protocol::Superpipeline)
+        ..Transfer::message(64 << 10, Protocol::Superpipeline)
     };
-    case(vec![stream, message(40, Protocol::Superpipeline)])
+    case(vec![stream, Transfer::message(40, Protocol::Superpipeline)])
 }
 
 fn reject() -> Case {
     case(vec![Transfer {
         receive_method: ReceiveMethod::Reject(0),
-        ..message(64 << 10, Protocol::Superpipeline)
+        ..Transfer::message(64 << 10, Protocol::Superpipeline)
     }])
 }
 
 fn split() -> Case {
-    unordered(case(vec![message(12_000, Protocol::Eager)]), Arrival::CheckedFlag)
+    unordered(case(vec![Transfer::message(12_000, Protocol::Eager)]), Arrival::CheckedFlag)
 }
 
 /// Splits every packet, without order inside a write.
@@ -224,7 +201,7 @@ fn notified_by_send() -> Case {
 }
 
 fn lost_completion() -> Case {
-    once(case(vec![message(3000, Protocol::Eager); 2]), Fault::LostCompletion, 0)
+    once(case(vec![Transfer::message(3000, Protocol::Eager); 2]), Fault::LostCompletion, 0)
 }
 
 fn qp_error() -> Case {

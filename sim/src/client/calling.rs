@@ -215,6 +215,10 @@ impl<F: PairFabric> ClientPair<F> {
                 let _ = self.drive_close(side);
             }
             62 if some % 16 == 0 => self.close(side, if some % 3 > 0 { Reason::DONE } else { ABORTED }),
+            _ if some % 2 == 0 => {
+                let window = (some % 8 > 0).then(|| u32::try_from(some << 8).unwrap_or(0));
+                self.clients[side].driver.set_window(window);
+            }
             _ => {
                 let all = superpipe_core::Protocol::ALL;
                 self.clients[side].driver.set_protocol(all[some % all.len()]);

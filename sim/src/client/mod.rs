@@ -135,6 +135,8 @@ pub(crate) struct ClientPair<F: PairFabric> {
     is_notified: bool,
     /// Ends that share a CPU.
     pub(crate) ends_per_cpu: u64,
+    /// Distances decide what copies take.
+    pub(crate) has_distances: bool,
     /// The connection may end at any time.
     may_fail: bool,
 }
@@ -185,6 +187,7 @@ impl<F: PairFabric> ClientPair<F> {
             call_coverage: CallCoverage::default(),
             is_notified: script.configs[0].arrival == Arrival::Notify,
             ends_per_cpu: 1,
+            has_distances: false,
             may_fail: false,
         }
     }

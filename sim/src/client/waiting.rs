@@ -17,6 +17,9 @@ const YIELD_NS: u64 = 2_000_000;
 /// landing buffer or is stalled.
 const OVERSHOOT_NS: u64 = 3_000_000;
 
+/// As many times as much where distances decide what copies take: outliers take twenty times as long.
+const OVERSHOOT_TIMES_FAR: u64 = 4;
+
 impl<F: PairFabric> ClientPair<F> {
     /// Begins a blocking call.
     pub(super) fn wait_for(&mut self, side: usize, wanted: Wanted, deadline: Nanos) {
@@ -129,7 +132,8 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Err(WaitFailed::Deadline) => {
                 let late_ns = now.0 - deadline.0;
-                let most_ns = self.ends_per_cpu * OVERSHOOT_NS;
+                let times = if self.has_distances { OVERSHOOT_TIMES_FAR } else { 1 };
+                let most_ns = times * self.ends_per_cpu * OVERSHOOT_NS;
                 assert!(late_ns <= most_ns, "{late_ns} ns late, in {:?}", waiting.wanted);
                 self.give_up(side, &waiting.wanted, Reason::GIVEN_UP);
             }

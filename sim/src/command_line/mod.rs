@@ -1,6 +1,8 @@
 //! Command line of the simulator, with one file per subcommand.
 
+mod distance;
 mod explore;
+mod nodes;
 mod output;
 #[cfg(superpipe_planted)]
 mod planted;
@@ -39,6 +41,10 @@ enum Command {
     /// Plant each bug in core in turn, and run seeds until one fails
     #[cfg(superpipe_planted)]
     Planted(planted::PlantedArguments),
+    /// Check that the choice of copy kernels follows the distance of the cores
+    Distance(distance::DistanceArguments),
+    /// Check where registered memory should lie on hosts with two memory nodes
+    Nodes,
     /// Explore every interleaving of small cases, and count the states
     Explore(explore::ExploreArguments),
 }
@@ -53,6 +59,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Replay { seed } => run::replay(seed),
         #[cfg(superpipe_planted)]
         Command::Planted(options) => planted::run_planted(&options),
+        Command::Distance(options) => distance::check_distances(&options),
+        Command::Nodes => nodes::check_nodes(),
         Command::Explore(options) => explore::explore_all(&options),
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Step {
     Abort(usize),
     /// The application wishes to give its larger landing buffer back.
     Shrink(usize),
+    /// An end chooses the window of its next laps, in blocks.
+    SetWindow { side: usize, blocks: u32 },
     /// The application exposes a buffer.
     Expose(usize),
     /// The application withdraws the buffer that is exposed.
@@ -67,6 +69,7 @@ impl Step {
                 | Self::CheckTime(_)
                 | Self::Abort(_)
                 | Self::Shrink(_)
+                | Self::SetWindow { .. }
                 | Self::Expose(_)
                 | Self::Withdraw(_)
                 | Self::SendStale(_)
@@ -95,6 +98,7 @@ impl fmt::Display for Step {
             Self::Close(end) => (end, "asks whether all was delivered, to close"),
             Self::Abort(end) => (end, "closes with a reason"),
             Self::Shrink(end) => (end, "wishes to shrink"),
+            Self::SetWindow { side, .. } => (side, "chooses a window"),
             Self::Expose(end) => (end, "exposes a buffer"),
             Self::Withdraw(end) => (end, "withdraws its buffer"),
             Self::SendStale(end) => (end, "sends out of a buffer that was withdrawn"),

@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 use std::collections::VecDeque;
 
-use superpipe_core::{CONTROL_PAGE_BYTES, Layout};
+use superpipe_core::{CONTROL_PAGE_BYTES, KernelSet, Layout};
 use superpipe_testkit::{BASE, ExposedMemories, Setup, ownership};
 
 use super::forger::Forger;
@@ -65,6 +65,8 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         let words = [0, 1].map(|side| key(side, 4));
         let pages = [0, 1].map(|side| [0, 2].iter().filter_map(|number| key(side, *number)).collect());
         let sim = Self {
+            reuse: Default::default(),
+            kernels: if world.profile.distances.is_some() { KernelSet::ALL } else { KernelSet::PLAIN },
             world: Box::new(World::without_hosts()),
             setup: *setup,
             hosts,

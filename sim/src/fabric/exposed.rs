@@ -1,7 +1,7 @@
 //! Memory of the applications that their peers map, over direct store. It goes over beside the messages, as a descriptor over a socket, and
 //! belongs to the process that made it: nothing is lost with the peer.
 
-use superpipe_core::{Buffer, CopyHint, JobFailed, JobResult, PeerAccess};
+use superpipe_core::{Buffer, CopyKernel, JobFailed, JobResult, PeerAccess};
 use superpipe_testkit::{Memory, Place};
 
 use super::{SimFabric, length};
@@ -55,11 +55,11 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     /// Copies bytes out of memory that an end maps.
-    pub(super) fn copy_exposed(&self, side: usize, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
+    pub(super) fn copy_exposed(&self, side: usize, from: Memory, at: u32, to: &mut [u8], kernel: CopyKernel) {
         assert_eq!(from.owner, side, "an end reads what it maps");
         let bytes = length(to);
         let there = self.exposed.read(from, at, bytes);
-        self.spend(side, self.world.profile.copy_ns(u64::from(bytes), u64::from(bytes), hint));
+        self.spend(side, self.world.profile.copy_ns(u64::from(bytes), u64::from(bytes), kernel));
         to.copy_from_slice(there);
     }
 

@@ -12,25 +12,28 @@ mod lent;
 mod notified;
 mod pair;
 mod partial_blocks;
+mod reuse;
 
 use core::cell::RefCell;
 use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Buffer, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line,
-    Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId, control_page,
+    Buffer, Busy, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Finished, Job, KernelSet,
+    LINE_BYTES, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId,
+    control_page,
 };
 use superpipe_testkit::{BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
-use crate::nic::{Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Wc, World, Wr, status, time_ns};
+use crate::nic::{Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Way, Wc, World, Wr, status, time_ns};
 pub(crate) use forger::ArrivalFlags;
 use forger::Forger;
 use growing::Grown;
 use lent::LentMemory;
 use partial_blocks::PartialBlockCounter;
 pub use partial_blocks::PartialBlocks;
+use reuse::Reuse;
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +77,9 @@ pub struct SimFabric<const DIRECT: bool> {
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// End whose turn it is.
     pub(crate) acting: usize,
+    kernels: KernelSet,
+    /// Landing buffers of each end, where distances decide what copies take.
+    reuse: [Reuse; 2],
 }
 
 impl<const DIRECT: bool> SimFabric<DIRECT> {
@@ -101,6 +107,43 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
 
     fn spend(&self, side: usize, ns: u64) {
         self.world.spend(self.hosts[side], ns);
+    }
+
+    /// Spends the time of a copy of `bytes` bytes of a data set, into a place of a landing buffer or out of it.
+    fn spend_copy(
+        &mut self,
+        side: usize,
+        (bytes, data_bytes): (u64, u64),
+        (place, at): (Memory, u32),
+        (kernel, way): (CopyKernel, Way),
+    ) {
+        let world = &self.world;
+        let ns = match &world.profile.distances {
+            Some(distances) if DIRECT => {
+                let now_ns = world.clock_ns(self.hosts[side]);
+                let reuse = &mut self.reuse[place.owner];
+                let reuse_bytes = match way {
+                    Way::In if place.place == Place::Landing => reuse.on_write(at, bytes),
+                    Way::In => u64::MAX,
+                    Way::Out => reuse.of(at, bytes),
+                };
+                distances.copy_ns(now_ns, (bytes, reuse_bytes), kernel, way, side as u64)
+            }
+            _ => world.profile.copy_ns(bytes, data_bytes, kernel).max(Self::crossing_ns(world, bytes, way)),
+        };
+        self.spend(side, ns);
+    }
+
+    /// Returns the least time of a copy into an image, or out of a landing buffer, by the memory node of either.
+    fn crossing_ns(world: &World, bytes: u64, way: Way) -> u64 {
+        let crossed = world.profile.memory_nodes.filter(|_| !DIRECT);
+        crossed.map_or(0, |nodes| {
+            let memory = match way {
+                Way::In => nodes.image,
+                Way::Out => nodes.landing,
+            };
+            nodes.copy_ns(memory, bytes)
+        })
     }
 
     fn bytes(&self, key: Key, at: u32, bytes: u32) -> &[u8] {
@@ -144,11 +187,12 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     }
 
     /// Notes the count or flag of a write.
-    fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
-        match to.place {
-            Place::Landing if DIRECT => self.ownership[to.owner].on_filled(to.index, at, bytes),
-            Place::ControlPage if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
-            Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable => {}
+    fn flagged(&mut self, side: usize, to: Memory, at: u32, header: Option<&Line>, word: u64) {
+        match (to.place, header) {
+            (Place::Landing, Some(line)) if DIRECT => self.ownership[to.owner].on_header(to.index, at, line),
+            (Place::Landing, None) if DIRECT => self.ownership[to.owner].on_flag(to.index, at),
+            (Place::ControlPage, _) if at == control_page::ACK => self.ownership[side].on_acknowledge(word),
+            (Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable, _) => {}
         }
     }
 
@@ -214,17 +258,21 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         Line(core::array::from_fn(|index| word(&bytes[index * 8..][..8])))
     }
 
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], kernel: CopyKernel) {
         let bytes = length(to);
         if from.place == Place::Exposed {
-            return self.copy_exposed(link.0, from, at, to, hint);
+            return self.copy_exposed(link.0, from, at, to, kernel);
         }
         if from.place == Place::Landing {
             self.ownership[from.owner].on_read(from.index, at, bytes);
         }
         let data_bytes = u64::from(self.setup.layouts[link.0].bytes());
-        self.spend(link.0, self.world.profile.copy_ns(u64::from(bytes), data_bytes, hint));
+        self.spend_copy(link.0, (u64::from(bytes), data_bytes), (from, at), (kernel, Way::Out));
         to.copy_from_slice(self.own_bytes(link.0, from, at, bytes));
+    }
+
+    fn copy_kernels(&self, _: &EndLink) -> KernelSet {
+        self.kernels
     }
 
     fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -255,19 +303,18 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
             place.copy_from_slice(&word.to_le_bytes());
         }
         self.write(link.0, to, at, &data);
-        self.flagged(link.0, to, at, LINE_BYTES, line.0[0]);
+        self.flagged(link.0, to, at, Some(&line), line.0[0]);
     }
 
     fn publish(&mut self, link: &mut EndLink, to: Memory, at: u32, flag: u64) {
         assert!(at.is_multiple_of(8), "a flag at {at}");
         self.write(link.0, to, at, &flag.to_le_bytes());
-        self.flagged(link.0, to, at, 8, flag);
+        self.flagged(link.0, to, at, None, flag);
     }
 
-    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8], kernel: CopyKernel) {
         let data_bytes = u64::from(self.setup.layouts[1 - link.0].bytes());
-        let ns = self.world.profile.copy_ns(from.len() as u64, data_bytes, CopyHint::Cached);
-        self.spend(link.0, ns);
+        self.spend_copy(link.0, (from.len() as u64, data_bytes), (to, at), (kernel, Way::In));
         if to.place == Place::Writable {
             return self.write_exposed(link.0, to, at, from);
         }

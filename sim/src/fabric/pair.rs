@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use superpipe_core::Fabric;
+use superpipe_core::{CopyKernel, Fabric};
 use superpipe_testkit::{EndLink, Memory, PairFabric, Place, Setup};
 
 use super::SimFabric;
@@ -34,6 +34,6 @@ impl<const DIRECT: bool> PairFabric for SimFabric<DIRECT> {
     }
 
     fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
+        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes, CopyKernel::Plain);
     }
 }

@@ -13,12 +13,12 @@ const BUFFERS_MAX: usize = 10;
 const WITHDRAWS_ONE_IN: [usize; 2] = [4, 40];
 
 /// A buffer of the program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Exposure {
     buffer: Buffer,
-    /// Its newest handle, and one before, which is stale.
+    /// Its handle, and those before: the newest of them, which is stale, and all others by which it is still shared.
     exposed: Option<Exposed>,
-    stale: Option<Exposed>,
+    stale: Vec<Exposed>,
 }
 
 /// Buffers of one end.
@@ -46,7 +46,7 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         };
         if all.len() < BUFFERS_MAX && is_due {
             let buffer = fabric.exposed.add(side, vec![0xa5; ROOM_BYTES]);
-            all.push(Exposure { buffer, exposed: None, stale: None });
+            all.push(Exposure { buffer, exposed: None, stale: Vec::new() });
         }
         if all.is_empty() {
             return;
@@ -63,7 +63,8 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
                 let rarer = if end.rooms.is_some() { 10 } else { 1 };
                 if is_refused || end.rng.one_in(rarer * WITHDRAWS_ONE_IN[is_free]) {
                     endpoint.withdraw_exposed(fabric, exposed);
-                    one.stale = one.exposed.take();
+                    one.stale.retain(|stale| endpoint.is_shared(*stale));
+                    one.stale.extend(one.exposed.take());
                 }
             }
         }
@@ -74,20 +75,19 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let Self { fabric, ends, .. } = self;
         let end = &mut ends[side];
         let all = &end.exposures.0;
-        let one = *all.get(end.rng.below(all.len().max(1)))?;
+        let one = all.get(end.rng.below(all.len().max(1)))?;
         let mut exposed = one.exposed?;
         let endpoint = end.driver.endpoint();
-        let is_shared = |exposed: Option<Exposed>| exposed.is_some_and(|it| endpoint.is_shared(it));
-        if is_shared(one.exposed) || is_shared(one.stale) {
+        if one.stale.iter().chain([&exposed]).any(|it| endpoint.is_shared(*it)) {
             return None;
         }
         let offset = end.rng.below(ROOM_BYTES - bytes + 1);
         let payload = payload(bytes, number);
         fabric.exposed.write(one.buffer, offset, &payload);
-        if let Some(stale) = one.stale
+        if let Some(stale) = one.stale.last()
             && end.rng.one_in(4)
         {
-            exposed = stale;
+            exposed = *stale;
         }
         let memory = SendMemory::Exposed(exposed, u32::try_from(offset).unwrap_or(u32::MAX));
         let op = SendOperation::new(number as u64, bytes).with_memory(memory);

@@ -8,11 +8,14 @@
 //! to another only by an event.
 
 mod deliver;
+mod distance;
 mod flight;
 mod memory;
+mod memory_nodes;
 mod post;
 mod profile;
 mod queue;
+mod rate;
 mod trace;
 
 use core::cell::Cell;
@@ -21,11 +24,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use superpipe_core::{GrowthState, State};
 use superpipe_testkit::Rng;
 
+pub use distance::{DISTANCES_MAX, Distance, Distances, OUTLIER_TIMES, Way};
 pub use flight::Wr;
 pub use memory::{BadAccess, Key, NotRegistered, Rights};
+pub use memory_nodes::{CrossingCosts, MemoryNodes, NodeOf};
 pub use post::PostRefused;
-pub(crate) use profile::time_ns;
 pub use profile::{CopyStep, Profile};
+pub(crate) use rate::time_ns;
 pub use trace::{MemoryUse, Trace, TraceEntry, TraceEvent};
 
 use crate::faults::{EndState, Fault, FaultCoverage, Faults, GrowthCoverage};

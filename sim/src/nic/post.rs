@@ -120,7 +120,10 @@ impl World {
             self.complete(now, flight, status::WR_FLUSH_ERR);
             return;
         }
-        let fetch_ns = if wr.inline { 0 } else { self.profile.fetch_ns };
+        let nodes = self.profile.memory_nodes;
+        let image_ns = nodes.map_or(0, |nodes| nodes.read_ns());
+        let fetch_ns = if wr.inline { 0 } else { self.profile.fetch_ns + image_ns };
+        let arrival_ns = nodes.map_or(0, |nodes| nodes.arrival_ns());
         let mut leaves = self.nodes[name.node].nic_free_ns.max(now + fetch_ns) + self.profile.gap_ns;
         let round_trip = 2 * self.profile.latency_ns;
         let overtaken = self.strikes(Fault::OvertakenWrite);
@@ -140,10 +143,13 @@ impl World {
             let bytes = self.profile.mtu_bytes.min(wr.bytes - offset);
             let read_at = leaves;
             let wire_ns = self.profile.wire_ns(u64::from(bytes));
-            leaves += wire_ns;
+            let device_ns = |memory| nodes.map_or(0, |nodes| nodes.device_ns(memory, u64::from(bytes)));
+            let read_ns = nodes.filter(|_| !wr.inline).map_or(0, |nodes| device_ns(nodes.image));
+            let write_ns = nodes.map_or(0, |nodes| device_ns(nodes.landing));
+            leaves += wire_ns.max(read_ns);
             // The receiver's wire takes packets of all senders in the order in which they left.
             let ingress = &mut self.nodes[peer].ingress_free_ns;
-            *ingress = (*ingress + wire_ns).max(leaves + self.profile.latency_ns);
+            *ingress = (*ingress + wire_ns.max(write_ns)).max(leaves + self.profile.latency_ns + arrival_ns);
             // Packets of a QP arrive in order, but may become visible in another.
             let arrives = before.max(*ingress + wr.delay_ns);
             if offset == 0 {

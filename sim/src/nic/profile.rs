@@ -3,7 +3,11 @@
 //! λ, B, g and o are those of LogP as Denis writes it (section 3). A write of L bytes takes λ_net + L / B_net, the next one begins g later,
 //! and o is the CPU time of posting. T_reg(L) = λ_reg + L / B_reg (section 2). Bandwidths are bytes per microsecond, which is MB/s.
 
-use superpipe_core::CopyHint;
+use superpipe_core::CopyKernel;
+
+use super::distance::Distances;
+use super::memory_nodes::MemoryNodes;
+use super::rate::time_ns;
 
 /// B_copy(L) for data sets up to a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,10 @@ pub struct Profile {
     /// The device has write with immediate. Otherwise a SEND follows a write that is to be notified (over iWARP superpipe encloses a short write
     /// in it, which saves a packet: wire.md 10.3).
     pub write_with_immediate: bool,
+    /// What copies over shared memory take by kernel, in place of [`copy`](Self::copy): the kernels are then chosen. Direct store only.
+    pub distances: Option<Distances>,
+    /// Memory nodes of hosts whose core and device are on different ones. Posted writes only. `None`: there is nothing to cross.
+    pub memory_nodes: Option<MemoryNodes>,
 }
 
 impl Profile {
@@ -118,17 +126,21 @@ impl Profile {
             inline_bytes: 220,
             order_inside_write: true,
             write_with_immediate: true,
+            distances: None,
+            memory_nodes: None,
         }
     }
 
     /// Returns the time to copy `bytes` bytes of a data set of `data_bytes`.
     #[must_use]
-    pub fn copy_ns(&self, bytes: u64, data_bytes: u64, hint: CopyHint) -> u64 {
+    pub fn copy_ns(&self, bytes: u64, data_bytes: u64, kernel: CopyKernel) -> u64 {
         let [.., last] = self.copy;
         let fits = |step: &&CopyStep| data_bytes <= step.data_bytes_max;
-        let step = match hint {
-            CopyHint::Cached => self.copy.iter().find(fits).copied().unwrap_or(last),
-            CopyHint::Streaming => last,
+        let step = match kernel {
+            CopyKernel::Plain | CopyKernel::String | CopyKernel::Fetching => {
+                self.copy.iter().find(fits).copied().unwrap_or(last)
+            }
+            CopyKernel::Streaming => last,
         };
         time_ns(bytes, step.bytes_per_us)
     }
@@ -147,11 +159,6 @@ impl Profile {
     }
 }
 
-/// Returns the time, rounded up so that only 0 bytes take no time.
-pub(crate) const fn time_ns(bytes: u64, bytes_per_us: u64) -> u64 {
-    (bytes * 1000).div_ceil(bytes_per_us)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,9 +166,9 @@ mod tests {
     #[test]
     fn times_are_those_of_the_equations() {
         let p = Profile::roce_100g();
-        assert_eq!(p.copy_ns(64_000, 64_000, CopyHint::Cached), 500);
-        assert_eq!(p.copy_ns(23_000, 1 << 30, CopyHint::Cached), 1000);
-        assert_eq!(p.copy_ns(23_000, 23_000, CopyHint::Streaming), 1000);
+        assert_eq!(p.copy_ns(64_000, 64_000, CopyKernel::Plain), 500);
+        assert_eq!(p.copy_ns(23_000, 1 << 30, CopyKernel::Plain), 1000);
+        assert_eq!(p.copy_ns(23_000, 23_000, CopyKernel::Streaming), 1000);
         assert_eq!(p.wire_ns(12_075), 1000);
         assert_eq!(p.registration_ns(8192, true), 16_492);
         assert_eq!(p.registration_ns(8192, false), 16_492 + 2 * 1350);

@@ -82,11 +82,13 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         })
     }
 
-    /// Notes the number of ends per CPU, which stretches the timeouts.
-    pub(super) fn share_cpu(&mut self, ends_per_cpu: u64) {
+    /// Notes the number of ends per CPU, and whether distances decide what copies take: both stretch the timeouts.
+    pub(super) fn share_cpu(&mut self, ends_per_cpu: u64, has_distances: bool) {
         match &mut self.applications {
             Applications::Script(scripted) => scripted.share_cpu(ends_per_cpu),
-            Applications::Clients(clients) => clients.ends_per_cpu = ends_per_cpu,
+            Applications::Clients(clients) => {
+                (clients.ends_per_cpu, clients.has_distances) = (ends_per_cpu, has_distances);
+            }
             Applications::Lenders(lenders) => lenders.share_cpu(ends_per_cpu),
         }
     }
@@ -126,6 +128,23 @@ impl<const DIRECT: bool> Connection<DIRECT> {
             Applications::Script(_) | Applications::Clients(_) => 0,
             Applications::Lenders(lenders) => lenders.remote_bytes(),
         }
+    }
+
+    /// Returns how often an end chose another kernel.
+    pub(super) fn copy_changes(&self) -> u64 {
+        let changes = |side| self.driver(side).endpoint().counters().copy_changes;
+        [0, 1].into_iter().flat_map(changes).map(u64::from).sum()
+    }
+
+    /// Returns how often an end chose another window.
+    pub(super) fn window_changes(&self) -> u64 {
+        let changes = |side| self.driver(side).endpoint().counters().window_changes;
+        [0, 1].into_iter().map(changes).map(u64::from).sum()
+    }
+
+    /// Returns the payload bytes that both ends have received in chunks.
+    pub(super) fn received_bytes(&self) -> u64 {
+        [0, 1].into_iter().map(|side| self.driver(side).endpoint().counters().bytes_received).sum()
     }
 
     pub(super) fn call_coverage(&self) -> Option<&CallCoverage> {

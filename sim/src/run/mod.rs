@@ -57,9 +57,18 @@ pub struct Outcome {
     pub call_coverage: CallCoverage,
     /// Counts of how ends ended.
     pub endings: BTreeMap<String, u64>,
+    /// Times that an end chose another kernel for its copies.
+    pub copy_changes: u64,
+    /// Times that an end chose another window.
+    pub window_changes: u64,
+    /// Payload bytes that all ends had received at the end of each millisecond of virtual time.
+    pub received_bytes: Vec<u64>,
     /// Trace, if requested.
     pub trace: Trace,
 }
+
+/// Nanoseconds of virtual time from one look at the bytes that were received to the next.
+pub(crate) const SLICE_NS: u64 = 1_000_000;
 
 /// Failure that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +105,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
     if options.traced {
         world.trace = Some(Trace::default());
     }
-    let mut connections = Vec::new();
+    let (mut connections, mut received_bytes) = (Vec::new(), Vec::new());
     // After a panic only the trace and the counts are used.
     let ended = catch_unwind(AssertUnwindSafe(|| {
         for plan in &case.connections {
@@ -105,7 +114,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
                 Err(error) => world.note_here(plan.hosts[0], TraceEvent::Refused(error)),
             }
         }
-        drive(&mut world, &mut connections, case.hosts, options.turns_max)
+        drive(&mut world, &mut connections, case.hosts, (options.turns_max, &mut received_bytes))
     }));
     // After a panic in a turn, the world is where it was lent to.
     let taken = connections.iter_mut().find_map(Connection::take_lent_world);
@@ -144,6 +153,9 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
                 growth_coverage: world.growth_coverage,
                 call_coverage,
                 endings,
+                copy_changes: connections.iter().map(Connection::copy_changes).sum(),
+                window_changes: connections.iter().map(Connection::window_changes).sum(),
+                received_bytes,
                 trace,
             });
         }
@@ -158,11 +170,12 @@ fn drive<const DIRECT: bool>(
     world: &mut Box<World>,
     connections: &mut [Connection<DIRECT>],
     count: usize,
-    turns_max: Option<u64>,
+    (turns_max, received_bytes): (Option<u64>, &mut Vec<u64>),
 ) -> Result<u64, String> {
     let mut hosts = Hosts::new(world, connections.iter().map(|connection| connection.hosts), count);
     let ends_per_cpu = hosts.ends_per_cpu() as u64;
-    connections.iter_mut().for_each(|connection| connection.share_cpu(ends_per_cpu));
+    let has_distances = world.profile.distances.is_some();
+    connections.iter_mut().for_each(|connection| connection.share_cpu(ends_per_cpu, has_distances));
     let mut turns = 0;
     while let Some(turn) = hosts.next(world) {
         if turns_max == Some(turns) {
@@ -174,6 +187,9 @@ fn drive<const DIRECT: bool>(
         }
         if turn.now_ns > LIMIT_NS {
             return Err(format!("not over after {LIMIT_NS} ns: {}", connections[turn.connection].state()));
+        }
+        while turn.now_ns >= (received_bytes.len() as u64 + 1) * SLICE_NS {
+            received_bytes.push(connections.iter().map(Connection::received_bytes).sum());
         }
         let connection = &mut connections[turn.connection];
         let (worked, sleep_ns) = connection.turn(world, turn.side, turn.now_ns)?;

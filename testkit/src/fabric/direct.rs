@@ -2,7 +2,7 @@
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Buffer, Busy, Caps, Completion, CopyHint, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos,
+    Buffer, Busy, Caps, Completion, CopyKernel, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos,
     Notification, PeerAccess, SqFull, Ticket, WrId, control_page,
 };
 
@@ -122,7 +122,7 @@ impl Fabric for Direct {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyKernel) {
         assert_eq!(from.owner, link.0);
         if matches!(from.place, Place::Exposed | Place::Writable) {
             return to.copy_from_slice(self.exposed.read(from, at, to.len() as u32));
@@ -142,7 +142,7 @@ impl Fabric for Direct {
         self.memories.put_line(to, at, line);
         self.log.add(link.0, self.now, Logged::Written { to, bytes: LINE_BYTES });
         match to.place {
-            Place::Landing => self.ownership[to.owner].on_filled(to.index, at, LINE_BYTES),
+            Place::Landing => self.ownership[to.owner].on_header(to.index, at, line),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(line.0[0]),
             Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
@@ -153,14 +153,14 @@ impl Fabric for Direct {
         self.write_counts[link.0].write();
         self.memories.put_flag(to, at, flag);
         match to.place {
-            Place::Landing => self.ownership[to.owner].on_filled(to.index, at, 8),
+            Place::Landing => self.ownership[to.owner].on_flag(to.index, at),
             Place::ControlPage if at == control_page::ACK => self.ownership[link.0].on_acknowledge(flag),
             Place::ControlPage | Place::Exposed | Place::Writable => {}
         }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
-    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8], _: CopyKernel) {
         self.check(link.0, to, at, from.len() as u32);
         self.log.add(link.0, self.now, Logged::Written { to, bytes: from.len() as u32 });
         if to.place == Place::Writable {
@@ -260,7 +260,7 @@ impl PairFabric for Direct {
     }
 
     fn fill(&mut self, remote: Memory, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes);
+        self.copy_in(&mut EndLink(1 - remote.owner), remote, at, bytes, CopyKernel::Plain);
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
-    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyHint, DestinationClaim, Fabric, Job, JobResult,
+    Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Job, JobResult,
     LINE_BYTES, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId,
     control_page,
 };
@@ -185,7 +185,7 @@ impl Fabric for Posted {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], _: CopyKernel) {
         assert_eq!((from.owner, from.place), (link.0, Place::Landing));
         self.ownership[from.owner].on_read(from.index, at, to.len() as u32);
         self.check_notified(from, at, to.len() as u32);
@@ -210,7 +210,7 @@ impl Fabric for Posted {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
-    fn copy_in(&mut self, link: &mut EndLink, to: Image, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, link: &mut EndLink, to: Image, at: u32, from: &[u8], _: CopyKernel) {
         self.check(link.0, to.0, at, from.len() as u32);
         self.images.bytes_mut(to.0, at, from.len() as u32).copy_from_slice(from);
     }
@@ -372,7 +372,7 @@ impl PairFabric for Posted {
     }
 
     fn fill(&mut self, remote: Image, at: u32, bytes: &[u8]) {
-        self.copy_in(&mut EndLink(1 - remote.0.owner), remote, at, bytes);
+        self.copy_in(&mut EndLink(1 - remote.0.owner), remote, at, bytes, CopyKernel::Plain);
     }
 }
 

@@ -183,9 +183,10 @@ impl<F: PairFabric> Pair<F> {
         let is_known = |side: usize| {
             self.ends[side].counters().controls_sent == self.ends[1 - side].counters().controls_received
         };
-        is_known(0)
+        // Counters are copied as a whole, so they come after what is cheap.
+        self.ends.iter().all(in_order)
+            && is_known(0)
             && is_known(1)
-            && self.ends.iter().all(in_order)
             && self.ends.iter().map(Driver::endpoint).all(|end| end.is_flushed() && end.is_quiescent())
             && self.fabric.is_quiescent()
     }

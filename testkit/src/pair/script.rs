@@ -58,6 +58,22 @@ pub struct Transfer {
     pub cancel_at: Option<usize>,
 }
 
+impl Transfer {
+    /// Returns a message of random bytes that each end moves by as large calls as it can.
+    #[must_use]
+    pub const fn message(bytes: usize, protocol: Protocol) -> Self {
+        Self {
+            bytes,
+            stream: false,
+            content: Content::Random,
+            protocol,
+            send_method: SendMethod::Push(usize::MAX, 1),
+            receive_method: ReceiveMethod::Pull(usize::MAX, 1),
+            cancel_at: None,
+        }
+    }
+}
+
 /// A connection from its begin to its end.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -71,4 +87,6 @@ pub struct Script {
     pub transfers: [Vec<Transfer>; 2],
     /// Each end takes one in this many chances to receive.
     pub slowness: [usize; 2],
+    /// The ends change their windows now and then, over direct store.
+    pub windows: bool,
 }

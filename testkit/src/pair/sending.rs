@@ -27,6 +27,11 @@ impl<F: PairFabric> Pair<F> {
         let flow = &mut self.flows[side];
         let end = &mut self.ends[side];
         end.set_protocol(transfer.protocol);
+        if F::DIRECT && self.script.windows && self.rng.one_in(4) {
+            let window = self.rng.below(2 * self.script.setup.layouts[1 - side].bytes() as usize);
+            // Some are chosen.
+            end.set_window(u32::try_from(window).ok().filter(|window| !window.is_multiple_of(4)));
+        }
         let sent = &mut flow.sent[index];
         if let (SendMethod::TrySend(count), false, None) =
             (transfer.send_method, transfer.stream, transfer.cancel_at)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use superpipe_core::{
-    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyHint, Endpoint, Fabric, LINE_BYTES,
+    Attachment, CONTROL_PAGE_BYTES, Caps, Completion, Config, CopyKernel, Endpoint, Fabric, LINE_BYTES,
     Landing, Layout, Line, Nanos, Notification, Origin, SqFull, WrId, control_page, word,
 };
 
@@ -96,7 +96,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
         bytes[56..].copy_from_slice(&word::observe(memory.flag(from, at + 56)).to_le_bytes());
         line_of(&bytes)
     }
-    fn copy_out(&mut self, (): &mut (), from: Place, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, (): &mut (), from: Place, at: u32, to: &mut [u8], _: CopyKernel) {
         if !to.is_empty() {
             self.of(from).read(from, at, to);
         }
@@ -121,7 +121,7 @@ impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
             self.image(to, at, 8).copy_from_slice(&flag.to_le_bytes());
         }
     }
-    fn copy_in(&mut self, (): &mut (), to: Place, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, (): &mut (), to: Place, at: u32, from: &[u8], _: CopyKernel) {
         if !DIRECT {
             self.image(to, at, from.len()).copy_from_slice(from);
         } else if !from.is_empty() {

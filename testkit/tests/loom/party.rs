@@ -1,6 +1,6 @@
 //! One thread's end of the connection.
 
-use superpipe_core::{CopyHint, End, Endpoint, Fabric, Length, Readable, RefusedSend, TryRecv};
+use superpipe_core::{CopyKernel, End, Endpoint, Fabric, Length, Readable, RefusedSend, TryRecv};
 
 use crate::fabric::Loom;
 
@@ -119,7 +119,7 @@ impl<const DIRECT: bool> Party<DIRECT> {
                 Readable::Run(run) => {
                     for (at, bytes) in run.spans() {
                         let mut here = vec![0; bytes as usize];
-                        self.fabric.copy_out(&mut (), run.memory, at, &mut here, CopyHint::Cached);
+                        self.fabric.copy_out(&mut (), run.memory, at, &mut here, CopyKernel::Plain);
                         got.extend(here);
                     }
                     if self.end.consume(&mut self.fabric, run.bytes) == End::Fin {

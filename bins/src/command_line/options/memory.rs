@@ -4,7 +4,7 @@ use crate::quantity;
 use clap::Args;
 use superpipe::fabric::shm::segments::first_segment_bytes;
 use superpipe::setup::Defaults;
-use superpipe::{Budget, Tuning};
+use superpipe::{Budget, MemoryNode, Tuning};
 
 /// Limits of registered and of shared memory.
 #[derive(Debug, Clone, Copy, Args)]
@@ -20,6 +20,12 @@ pub struct MemoryOptions {
     /// optional: without room the transfer is slower
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes, help_heading = "Memory")]
     pub shared_max: Option<u64>,
+
+    /// Memory node (NUMA) that landing buffers and registered memory come from: that of the core that this tool runs on, of the RDMA device in
+    /// use, or number N. auto leaves it to a memory policy of this process, as of numactl, if there is one; else it means core. If the node has
+    /// no free memory, the nearest one is used. -v prints the node
+    #[arg(long, value_name = "N|core|device|auto", default_value_t, help_heading = "Memory")]
+    pub memory_node: MemoryNode,
 }
 
 /// The library's functions that set the limits, and the options for them.
@@ -81,7 +87,8 @@ mod tests {
 
     #[test]
     fn only_the_limit_that_refused_and_is_too_small_counts() {
-        let options = |pinned_max, shared_max| MemoryOptions { pinned_max, shared_max };
+        let options =
+            |pinned_max, shared_max| MemoryOptions { pinned_max, shared_max, memory_node: MemoryNode::Auto };
         let (defaults, shared) = (Tuning::default(), format!("{REFUSAL}--shared-max"));
         let is_fatal = |options: MemoryOptions| options.fit_no_connection(&shared, &defaults);
         assert!(is_fatal(options(None, Some(1 << 20))));

@@ -4,7 +4,9 @@ mod memory;
 mod tuning;
 
 pub use memory::{MemoryOptions, with_memory_flags};
-pub use tuning::{ArrivalOption, Checksum, LandingOption, ProtocolOption, RouteOptions, TuningOptions, Wait};
+pub use tuning::{
+    ArrivalOption, Checksum, KernelOption, LandingOption, ProtocolOption, RouteOptions, TuningOptions, Wait,
+};
 
 use crate::command_line::help::after_help;
 use crate::files::descriptor::{is_dash, own_descriptor};
@@ -180,8 +182,8 @@ pub struct TransferOptions {
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Pin the process to this core. auto chooses a core near the RDMA device in use, if the system reports which cores those are,
-    /// otherwise any allowed core. Two ends on one host that may use the same cores choose different ones, which share a cache. -v prints
-    /// the choice
+    /// otherwise any allowed core. Over shared memory it chooses one that shares a cache with the core of the other end, if that has one. -v
+    /// prints the choice, and with two pinned ends what their distance costs
     #[arg(long, value_name = "N|auto", value_parser = core)]
     pub core: Option<Core>,
 
@@ -318,7 +320,7 @@ fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
 mod tests {
     use super::*;
     use clap::{CommandFactory, ValueEnum};
-    use superpipe::{Arrival, RdmaDevice, Tuning};
+    use superpipe::{Arrival, MemoryNode, RdmaDevice, Tuning};
 
     #[test]
     fn the_command_lines_are_consistent() {
@@ -363,12 +365,17 @@ mod tests {
             let arguments = [&["rsend", "shm:/x"][..], arguments].concat();
             Send::try_parse_from(arguments).map(|send| send.transfer.common.memory)
         };
-        let MemoryOptions { pinned_max, shared_max } = memory(&[]).unwrap();
-        assert_eq!((pinned_max, shared_max), (None, None));
-        let MemoryOptions { pinned_max, shared_max } =
+        let MemoryOptions { pinned_max, shared_max, memory_node } = memory(&[]).unwrap();
+        assert_eq!((pinned_max, shared_max, memory_node), (None, None, MemoryNode::Auto));
+        let MemoryOptions { pinned_max, shared_max, .. } =
             memory(&["--pinned-max", "8M", "--shared-max=1.5G"]).unwrap();
         assert_eq!((pinned_max, shared_max), (Some(8 << 20), Some(3 << 29)));
-        for wrong in [["--pinned-max", "8Q"], ["--shared-max", "-1"]] {
+        for (text, node) in
+            [("core", MemoryNode::Core), ("device", MemoryNode::Device), ("1", MemoryNode::Number(1))]
+        {
+            assert_eq!(memory(&["--memory-node", text]).unwrap().memory_node, node);
+        }
+        for wrong in [["--pinned-max", "8Q"], ["--shared-max", "-1"], ["--memory-node", "near"]] {
             assert!(memory(&wrong).is_err(), "{wrong:?}");
         }
     }

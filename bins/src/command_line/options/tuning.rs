@@ -4,7 +4,7 @@ use crate::quantity;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use superpipe::WaitStrategy;
-use superpipe::{Arrival, DeviceName, LandingMode, Protocol, RdmaDevice, Tuning};
+use superpipe::{Arrival, CopyKernel, DeviceName, LandingMode, Protocol, RdmaDevice, Tuning};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
@@ -33,7 +33,8 @@ pub struct TuningOptions {
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
     pub protocol: Option<ProtocolOption>,
 
-    /// Size of a block, the unit with a flag: a multiple of 64, from 128 to 1M [default: 16K]
+    /// Size of a block, what a short message takes: a multiple of 64, from 128 to 1M; over shared memory 16K of smaller blocks have one
+    /// flag together [default: 4K over shared memory, 16K over RDMA]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub block_bytes: Option<u32>,
 
@@ -46,8 +47,8 @@ pub struct TuningOptions {
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub folds: Option<u8>,
 
-    /// Arrival mode, by which the receiver detects data: a flag in each block (flag), a flag that holds a checksum of the block
-    /// (checked-flag), or the device's notification of each write (notify, RDMA only). auto chooses flag if both devices guarantee
+    /// Arrival mode, by which the receiver detects data: a flag in each block or group of blocks (flag), one that holds a checksum of
+    /// what it covers (checked-flag), or the device's notification of each write (notify, RDMA only). auto chooses flag if both devices guarantee
     /// the order of the bytes of a write, as shared memory does; else checked-flag if both ends compute checksums much faster than
     /// they copy; else notify. -v prints the reason. If a device does not guarantee that order, flag must be requested at both ends,
     /// which then rely on it
@@ -69,6 +70,75 @@ pub struct TuningOptions {
     /// 40, at most what the small landing buffer holds [default: what it holds, 904 of 1024 bytes]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub threshold: Option<u32>,
+
+    /// How this end copies into the other end's landing buffer over shared memory, in messages of 4 KiB and more [default: chosen while
+    /// data flow, by what copies take; -v prints the choice]
+    #[arg(long, value_enum, value_name = "KERNEL", help_heading = "Tuning")]
+    pub copy_in: Option<KernelOption>,
+
+    /// How this end copies out of its own landing buffer [default: chosen, as --copy-in]
+    #[arg(long, value_enum, value_name = "KERNEL", help_heading = "Tuning")]
+    pub copy_out: Option<KernelOption>,
+
+    /// Bytes of the other end's landing buffer that this end cycles through over shared memory, in whole blocks: fewer stay in smaller
+    /// caches; at least 68K with blocks of 4K. auto: chosen while data flow among all, a quarter, a sixteenth and so on, 128K at least; -v
+    /// prints the choice [default: all]
+    #[arg(long, value_name = "SIZE|auto", value_parser = window, help_heading = "Tuning")]
+    pub window: Option<WindowOption>,
+}
+
+/// `--window`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowOption {
+    /// It is chosen while data flow.
+    Auto,
+    /// It has this many bytes.
+    Bytes(u32),
+}
+
+impl WindowOption {
+    /// Converts the option to the library's value.
+    #[must_use]
+    pub const fn bytes(self) -> Option<u32> {
+        match self {
+            Self::Auto => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// Parses the value of `--window`.
+fn window(text: &str) -> Result<WindowOption, String> {
+    if text == "auto" {
+        return Ok(WindowOption::Auto);
+    }
+    quantity::bytes_32(text).map(WindowOption::Bytes)
+}
+
+/// `--copy-in`, `--copy-out`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KernelOption {
+    /// memcpy, through the caches
+    Plain,
+    /// the processor's string instruction
+    String,
+    /// memcpy in pieces whose lines are fetched for writing first
+    Fetching,
+    /// stores that bypass the caches
+    Streaming,
+}
+
+impl KernelOption {
+    /// Converts the option to the library's type.
+    #[must_use]
+    pub const fn kernel(self) -> CopyKernel {
+        match self {
+            Self::Plain => CopyKernel::Plain,
+            Self::String => CopyKernel::String,
+            Self::Fetching => CopyKernel::Fetching,
+            Self::Streaming => CopyKernel::Streaming,
+        }
+    }
 }
 
 /// `--wait`
@@ -122,9 +192,9 @@ pub enum ProtocolOption {
 pub enum ArrivalOption {
     /// flag, checked-flag or notify, depending on what the devices guarantee
     Auto,
-    /// a flag in each block
+    /// a flag in each block or group of blocks
     Flag,
-    /// a flag that holds a checksum of the block
+    /// a flag that holds a checksum of what it covers
     CheckedFlag,
     /// the device's notification of each write
     Notify,

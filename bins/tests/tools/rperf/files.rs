@@ -125,7 +125,7 @@ fn unwritable_results_end_the_measurement() {
         ("--plot=/dev/full", "cannot write to /dev/full: no space left on device"),
         ("--picture=/dev/full", "cannot write to /dev/full: no space left on device"),
     ] {
-        let (_, client, server) = scratch.measure(&[&["-q", "--sizes=64", option], &QUICK[..]].concat());
+        let (_, client, server) = scratch.measure(&[&["-q", "--sizes=128", option], &QUICK[..]].concat());
         client.assert(8, words);
         // a plot is drawn after the server has ended
         if option.starts_with("--plot") {

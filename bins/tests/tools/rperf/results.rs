@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 26] = [
+const MORE_FIELDS: [&str; 29] = [
     "iterations",
     "batch",
     "fresh",
@@ -25,6 +25,9 @@ const MORE_FIELDS: [&str; 26] = [
     "split_copy_percent",
     "registrations_hit",
     "registrations_missed",
+    "copy_in",
+    "copy_out",
+    "window_bytes",
     "fabric",
     "device",
     "arrival",
@@ -105,7 +108,7 @@ fn the_table_shows_settings_and_one_line_per_size() {
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 9, "{out}");
     assert!(lines[1].contains("latency: half a round trip"), "{out}");
-    assert!(lines[2].contains("shm, superpipeline, arrival by flag, 32 blocks of 16 KiB"), "{out}");
+    assert!(lines[2].contains("shm, superpipeline, arrival by flag, 128 blocks of 4 KiB"), "{out}");
     assert!(lines[3].contains("reused and resident; contents compared before timing"), "{out}");
     assert!(lines[4].contains(&format!("yield; core {core} here, {core} at the server")), "{out}");
     let names: Vec<_> = lines[6].split_whitespace().collect();
@@ -355,4 +358,27 @@ fn distances_are_printed_without_a_server() {
     let object: Value = serde_json::from_str(objects.lines().next().unwrap()).unwrap();
     assert_eq!((&object["event"], &object["cores"]), (&"distance".into(), &serde_json::json!([last, first])));
     probe(&["--core", "8000"]).0.assert(2, "core 8000 does not exist");
+}
+
+/// `-v` says how an end copies, and the options set it.
+#[test]
+fn kernels_and_window_are_set_and_told() {
+    let scratch = Scratch::new("perf-copying");
+    let server = scratch.start_server(&["-v", "--copy-out", "fetching"]);
+    let arguments =
+        ["-v", "--copy-in", "streaming", "--window", "128K", "--sizes", "64K", "--iterations", "50"];
+    let client = scratch.run("rperf", &mut scratch.client(&arguments));
+    assert_eq!(client.code, 0, "{}", client.said);
+    let line = |said: &str| said.lines().find(|line| line.contains(": window: ")).map(str::to_owned).unwrap();
+    let client = line(&client.said);
+    assert!(
+        client.contains("window: 128 KiB (pinned, 0 changes); copies in, of messages from: 4 KiB streaming, 16 KiB streaming"),
+        "{client}"
+    );
+    let server = line(&server.wait(BOUND).said);
+    assert!(
+        server.contains("window: 512 KiB (start, 0 changes)")
+            && server.contains("copies out: 4 KiB fetching"),
+        "{server}"
+    );
 }

@@ -142,7 +142,8 @@ impl Ended {
     #[track_caller]
     pub(crate) fn assert(&self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}", self.said);
-        let added = |line: &&str| line.contains(LISTENING) || line.contains(CONNECTED);
+        let added =
+            |line: &&str| [LISTENING, CONNECTED, ": window: "].iter().any(|words| line.contains(words));
         let said: Vec<_> = self.said.lines().filter(|line| !added(line)).collect();
         assert_eq!(said.len(), 1, "{}", self.said);
         let tools = ["rsend: ", "rrecv: ", "rperf: ", "rperf serve: "];

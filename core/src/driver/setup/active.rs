@@ -12,10 +12,14 @@ impl<G: Grants> Handshake<G> {
     /// Returns HELLO.
     pub(super) fn hello(config: &HandshakeConfig) -> Packet {
         let mut hello = Packet::new(Kind::Hello);
-        hello.set_tuning(&config.proposed);
         match config.fabric {
-            FabricKind::Direct { is_fenced, .. } => hello.set_fenced(is_fenced),
+            FabricKind::Direct { is_fenced, .. } => {
+                hello.set_tuning(&config.proposed);
+                hello.set_fenced(is_fenced);
+            }
             FabricKind::Posted { keeps_order, has_fast_crc } => {
+                // Each block has its flag.
+                hello.set_tuning(&Tuning { group_blocks: None, ..config.proposed });
                 hello.set_arrival_caps(keeps_order, has_fast_crc);
             }
         }

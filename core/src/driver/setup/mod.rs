@@ -22,8 +22,9 @@ pub use packet::{Kind, PACKET_BYTES, Packet, check_head, write_head};
 pub use text::{Bytes, TEXT_BYTES, Text};
 pub use tuning::{
     BLOCK_BYTES, Defaults, Disagreement, GROWTH_DELAY, GROWTH_SLAB_BYTES, LANDING_BYTES, LandingMode,
-    Negotiated, Proposal, RECEIVES, RECEIVES_MIN, RECEIVES_ON_DEMAND, Tuning, arrival_name,
+    Negotiated, Proposal, RECEIVES, RECEIVES_MIN, RECEIVES_ON_DEMAND, SHM_BLOCK_BYTES, Tuning, arrival_name,
+    default_group_blocks,
 };
 
 /// Version of the protocol, all of docs/wire.md.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;

@@ -35,9 +35,12 @@ const RECEIVES_AT: usize = LANDING_AT + 1;
 /// Offsets of the values of the provision protocol.
 const SMALL_BUFFER_AT: usize = LANDING_AT + 2;
 const THRESHOLD_AT: usize = SMALL_BUFFER_AT + 2;
-const PROVISION_END: usize = THRESHOLD_AT + 4;
+/// Offset of the blocks of a group, on shared memory.
+const GROUP_AT: usize = THRESHOLD_AT + 2;
+/// Where the values of both ends end, behind a reserved byte.
+const TUNING_END: usize = GROUP_AT + 2;
 /// Offsets of the region of the small buffer, over RDMA.
-const SMALL_ADDR_AT: usize = PROVISION_END;
+const SMALL_ADDR_AT: usize = TUNING_END;
 const SMALL_RKEY_AT: usize = SMALL_ADDR_AT + 8;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
 
@@ -79,8 +82,8 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 }
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
-/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer (2), threshold (4), region
-/// of the small buffer (12), text.
+/// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer, threshold (2 each), group
+/// (1), reserved (1), region of the small buffer (12), text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -135,7 +138,8 @@ impl Packet {
             CODE_AT => false,
             FENCED_AT => says_much && is_direct,
             TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT => says_much,
-            SMALL_BUFFER_AT..PROVISION_END => says_much,
+            SMALL_BUFFER_AT..GROUP_AT => says_much,
+            GROUP_AT => says_much && is_direct,
             SMALL_ADDR_AT..TEXT_AT => !is_direct && matches!(kind, Kind::Welcome | Kind::Grant),
             FABRIC_AT..LANDING_AT => match (fabric, kind) {
                 (FabricKind::Direct { .. }, Kind::Welcome) => at < PID_AT + 4,
@@ -162,9 +166,12 @@ impl Packet {
         self.0[LANDING_AT] = tuning.landing.map_or(0, |landing| 1 + index(&LANDINGS, &landing));
         self.0[RECEIVES_AT] = tuning.receives.unwrap_or(0);
         // One that is too large is refused by either end.
-        let small_buffer_bytes = u16::try_from(tuning.small_buffer_bytes.unwrap_or(0)).unwrap_or(u16::MAX);
-        self.set(SMALL_BUFFER_AT, small_buffer_bytes.to_le_bytes());
-        self.set(THRESHOLD_AT, tuning.threshold_bytes.unwrap_or(0).to_le_bytes());
+        for (at, value) in
+            [(SMALL_BUFFER_AT, tuning.small_buffer_bytes), (THRESHOLD_AT, tuning.threshold_bytes)]
+        {
+            self.set(at, u16::try_from(value.unwrap_or(0)).unwrap_or(u16::MAX).to_le_bytes());
+        }
+        self.0[GROUP_AT] = tuning.group_blocks.unwrap_or(0);
     }
 
     /// Returns proposed or negotiated values.
@@ -173,18 +180,19 @@ impl Packet {
     /// An unknown choice.
     pub fn tuning(&self) -> Result<Tuning, PacketError> {
         let number = |at| Some(u32::from_le_bytes(self.get(at))).filter(|value| *value != 0);
+        let short = |at| Some(u16::from_le_bytes(self.get(at)).into()).filter(|value| *value != 0);
         Ok(Tuning {
             protocol: choice(&Protocol::ALL, self.0[13])?,
             arrival: choice(&ARRIVALS, self.0[14])?,
             folds: Some(self.0[15]).filter(|folds| *folds != 0),
             block_bytes: number(16),
+            group_blocks: Some(self.0[GROUP_AT]).filter(|blocks| *blocks != 0),
             landing_bytes: number(20),
             chunk_bytes: number(24),
             landing: choice(&LANDINGS, self.0[LANDING_AT])?,
             receives: Some(self.0[RECEIVES_AT]).filter(|receives| *receives != 0),
-            small_buffer_bytes: Some(u16::from_le_bytes(self.get(SMALL_BUFFER_AT)).into())
-                .filter(|bytes| *bytes != 0),
-            threshold_bytes: number(THRESHOLD_AT),
+            small_buffer_bytes: short(SMALL_BUFFER_AT),
+            threshold_bytes: short(THRESHOLD_AT),
         })
     }
 

@@ -2,13 +2,20 @@
 //! the handshake fails.
 
 use super::text::Bytes;
-use crate::wire::layout::control_page;
+use crate::wire::layout::{BLOCKS_MAX, GROUP_BLOCKS_MAX, control_page};
 use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, GrowthDelay, Layout, Protocol, small_layout};
 use core::{error, fmt};
 
-/// Default bytes of a block. On shared memory it is within 5 % of the best from 64 KiB up, and does not collapse between cache clusters
-/// as smaller blocks do (docs/architecture.md, decision 3). Over RDMA a chunk is a contiguous write of blocks, so they cost little.
+/// Default bytes of a block over RDMA, where a chunk is a contiguous write of blocks, so they cost little.
 pub const BLOCK_BYTES: u32 = 16 << 10;
+
+/// Default bytes of a block over shared memory: a short message takes one, and successive ones lie so close together that prefetchers follow
+/// (docs/architecture.md, decision 3).
+pub const SHM_BLOCK_BYTES: u32 = 4 << 10;
+
+/// Bytes of a group, if no end proposes one: the unit in which a long message is flagged and copied. It is within 5 % of the best from 64 KiB up, and
+/// does not collapse between cache clusters as smaller units do (docs/architecture.md, decision 3).
+const GROUP_BYTES: u32 = 16 << 10;
 
 /// Default bytes of a landing buffer's blocks (docs/architecture.md, decision 3).
 pub const LANDING_BYTES: u32 = 512 << 10;
@@ -42,7 +49,7 @@ pub enum LandingMode {
 /// Defaults of a fabric, for values that neither end proposes, and its capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// Place of the slot lines.
+    /// Place of the slot lines. Their groups are those of [`default_group_blocks`], whatever this says.
     pub flags: FlagPlace,
     /// Bytes of a block.
     pub block_bytes: u32,
@@ -59,8 +66,8 @@ pub struct Defaults {
 impl Defaults {
     /// Defaults of shared memory, with direct store and short round trips.
     pub const SHM: Self = Self {
-        flags: FlagPlace::Apart,
-        block_bytes: BLOCK_BYTES,
+        flags: FlagPlace::Apart { group_blocks: default_group_blocks(SHM_BLOCK_BYTES) },
+        block_bytes: SHM_BLOCK_BYTES,
         c0_bytes: 64 << 10,
         arrival: Arrival::Flag,
         ordered: true,
@@ -78,8 +85,11 @@ pub struct Tuning {
     pub arrival: Option<Arrival>,
     /// Folds of a landing buffer, 1 to 255: a chunk takes at most one of them. Default 3.
     pub folds: Option<u8>,
-    /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 16 KiB.
+    /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 4 KiB over shared memory, 16 KiB over RDMA.
     pub block_bytes: Option<u32>,
+    /// Blocks of a group over shared memory: 1, 2, 4, 8 or 16. One flag proves all blocks of a group, and they are copied together. Default: as many
+    /// as have 16 KiB, at most 16; one, if blocks are larger. Without effect over RDMA, where each block has its flag.
+    pub group_blocks: Option<u8>,
     /// Bytes of all blocks of a landing buffer, rounded down to whole blocks: 2 to 65,536 blocks, less than 1 GiB. Default 512 KiB, or four
     /// blocks if that is more. Each end of a connection holds as much, and over RDMA as much again for its image of the peer's; with landing on
     /// demand, at most. The peer may refuse more than its `landing_bytes_max`.
@@ -193,10 +203,19 @@ impl Defaults {
         let small_buffer_bytes =
             number("small-buffer", listening.small_buffer_bytes, connecting.small_buffer_bytes)?;
         let threshold_bytes = number("threshold", listening.threshold_bytes, connecting.threshold_bytes)?;
-        let block_bytes = block_bytes.unwrap_or(self.block_bytes);
+        let block_bytes = block_bytes.unwrap_or_else(|| default_block_bytes(self.block_bytes, landing_bytes));
         let landing_bytes = landing_bytes.unwrap_or(LANDING_BYTES.max(block_bytes.saturating_mul(4)));
         let block_count = landing_bytes / block_bytes.max(1);
-        let layout = Layout { block_bytes, block_count, flags: self.flags };
+        let flags = match self.flags {
+            FlagPlace::Inside => FlagPlace::Inside,
+            FlagPlace::Apart { .. } => {
+                let (ours, theirs) = (listening.group_blocks, connecting.group_blocks);
+                let shown = |blocks: u8| Proposal::Number(blocks.into());
+                let proposed = proposed_by_either("group-blocks", ours, theirs, shown)?;
+                FlagPlace::Apart { group_blocks: proposed.unwrap_or(default_group_blocks(block_bytes)) }
+            }
+        };
+        let layout = Layout { block_bytes, block_count, flags };
         let base = Config::default();
         let small_buffer_bytes = small_buffer_bytes.unwrap_or(base.small_buffer_bytes);
         let small = small_layout(small_buffer_bytes);
@@ -211,7 +230,7 @@ impl Defaults {
             threshold_bytes: threshold_bytes.unwrap_or(small.capacity(small.block_count)),
             ..base
         };
-        let direct = self.flags == FlagPlace::Apart;
+        let direct = self.flags != FlagPlace::Inside;
         if direct && config.protocol == Protocol::Register {
             return Err(Disagreement::RegisterWithoutDevice);
         }
@@ -272,6 +291,10 @@ impl Negotiated {
             arrival: Some(config.arrival),
             folds: Some(config.folds),
             block_bytes: Some(layout.block_bytes),
+            group_blocks: match layout.flags {
+                FlagPlace::Inside => None,
+                FlagPlace::Apart { group_blocks } => Some(group_blocks),
+            },
             landing_bytes: Some(layout.block_bytes * layout.block_count),
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             landing: Some(*landing),
@@ -330,13 +353,39 @@ impl Negotiated {
     ) -> Result<(), Disagreement> {
         let bytes = self.layout.bytes();
         let own_bytes = proposed.landing_bytes.map_or(0, |landing_bytes| {
-            let block_bytes = proposed.block_bytes.unwrap_or(BLOCK_BYTES);
+            let default_bytes = match self.layout.flags {
+                FlagPlace::Inside => BLOCK_BYTES,
+                FlagPlace::Apart { .. } => SHM_BLOCK_BYTES,
+            };
+            let block_bytes = proposed
+                .block_bytes
+                .unwrap_or_else(|| default_block_bytes(default_bytes, Some(landing_bytes)));
             let block_count = landing_bytes / block_bytes.max(1);
             Layout { block_bytes, block_count, ..self.layout }.bytes()
         });
         let bytes_max = bytes_max.max(own_bytes);
         if bytes <= bytes_max { Ok(()) } else { Err(Disagreement::Landing { bytes, bytes_max, by }) }
     }
+}
+
+/// Returns the bytes of a block that no end proposes: those of the fabric, or the smallest power of two times these with which a ring of the proposed
+/// bytes has no more blocks than it may.
+fn default_block_bytes(fabrics: u32, landing_bytes: Option<u32>) -> u32 {
+    let mut block_bytes = fabrics;
+    while landing_bytes.unwrap_or(0) / block_bytes > BLOCKS_MAX {
+        block_bytes *= 2;
+    }
+    block_bytes
+}
+
+/// Returns the blocks of a group that no end proposes: as many as have 16 KiB, rounded down to a power of two, at most 16; one, if blocks are larger.
+#[must_use]
+pub const fn default_group_blocks(block_bytes: u32) -> u8 {
+    let mut group_blocks = 1;
+    while group_blocks < GROUP_BLOCKS_MAX && block_bytes <= GROUP_BYTES / (2 * group_blocks as u32) {
+        group_blocks *= 2;
+    }
+    group_blocks
 }
 
 /// Returns the proposed value of two ends.

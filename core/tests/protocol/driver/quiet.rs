@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use superpipe_core::driver::{Drive, KEEPALIVE_NS, RecvOperation, WaitStrategy};
 use superpipe_core::{
-    Arrival, Attachment, Caps, Completion, CopyHint, Driver, Endpoint, Fabric, Landing, Line, Nanos,
+    Arrival, Attachment, Caps, Completion, CopyKernel, Driver, Endpoint, Fabric, Landing, Line, Nanos,
     Notification, Origin, SqFull, WrId,
 };
 use superpipe_testkit::{Direct, EndLink, Memory, PairFabric, Setup, TestFabric, wire};
@@ -54,8 +54,8 @@ impl Fabric for Listening {
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         self.inner.take_line(link, from, at)
     }
-    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], hint: CopyHint) {
-        self.inner.copy_out(link, from, at, to, hint);
+    fn copy_out(&mut self, link: &mut EndLink, from: Memory, at: u32, to: &mut [u8], kernel: CopyKernel) {
+        self.inner.copy_out(link, from, at, to, kernel);
     }
     fn crc_out(&self, link: &EndLink, from: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.inner.crc_out(link, from, at, bytes, seed)
@@ -67,8 +67,8 @@ impl Fabric for Listening {
     fn publish(&mut self, link: &mut EndLink, to: Memory, at: u32, flag: u64) {
         self.inner.publish(link, to, at, flag);
     }
-    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8]) {
-        self.inner.copy_in(link, to, at, from);
+    fn copy_in(&mut self, link: &mut EndLink, to: Memory, at: u32, from: &[u8], kernel: CopyKernel) {
+        self.inner.copy_in(link, to, at, from, kernel);
     }
     fn crc_in(&self, link: &EndLink, to: Memory, at: u32, bytes: u32, seed: u32) -> u32 {
         self.inner.crc_in(link, to, at, bytes, seed)

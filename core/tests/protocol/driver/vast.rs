@@ -18,7 +18,10 @@ const CALL_BYTES: usize = 1 << 20;
 
 fn ends<F: TestFabric>(c0_bytes: u32, arrival: Arrival) -> (F, [Driver<F>; 2]) {
     let fabric = F::new(&Setup::new(LAYOUT, 1));
-    let config = Config { protocol: Protocol::Eager, arrival, c0_bytes, folds: 1, ..Config::default() };
+    // All of the ring, which is larger than the window that a choice starts with.
+    let window_bytes = Some(u32::MAX);
+    let config =
+        Config { protocol: Protocol::Eager, arrival, c0_bytes, folds: 1, window_bytes, ..Config::default() };
     let ends = [0, 1].map(|side| {
         let endpoint = Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap();
         Driver::new(endpoint, 1 + side as u64, WaitStrategy::Sleep, IDLE_NS, BEGIN)

@@ -12,6 +12,7 @@ use crate::driver::{BEFORE_FIRST, IDLE_NS, One, after, message, taken};
 tables! {
     a_wait_rests_as_its_strategy_says
     rounds_with_work_look_every_so_often
+    work_that_comes_slowly_is_looked_at
     a_moved_part_is_work
     a_flood_is_looked_at
     a_deadline_is_met_exactly
@@ -96,6 +97,27 @@ fn rounds_with_work_look_every_so_often<F: TestFabric>() {
     let mut wait = t.driver.begin_wait();
     assert_eq!(round(&mut t, &mut wait, true), Next::Again);
     assert_eq!((BUSY_ROUNDS_PER_CHECK, SLEEP_MAX_NS), (64, 50_000_000));
+}
+
+/// Rounds without work between those with work count, too: a look is due before all are four times as many as busy rounds may be.
+fn work_that_comes_slowly_is_looked_at<F: TestFabric>() {
+    for pause in [0, 7, 8, 40, SPIN_ROUNDS - 2] {
+        let mut t = One::<F>::new();
+        let mut wait = t.driver.begin_wait();
+        for _ in 0..3 {
+            let mut rounds = 0;
+            loop {
+                for _ in 0..pause {
+                    assert_eq!(round(&mut t, &mut wait, false), Next::Rest(Rest::Spin));
+                }
+                rounds += pause + 1;
+                if round(&mut t, &mut wait, true) == Next::CheckTime {
+                    break;
+                }
+            }
+            assert!(rounds <= 4 * BUSY_ROUNDS_PER_CHECK, "{rounds} rounds, with pauses of {pause}");
+        }
+    }
 }
 
 /// A part that an attempt has moved, or that progress has, is work.

@@ -52,6 +52,8 @@ fn exchange<F: TestFabric>(arrival: Arrival, first: usize) {
                         // The round of progress after it may find the send queue full.
                         let mut counters = t.ends[side].counters();
                         counters.sq_full = 0;
+                        // The window is no count.
+                        counters.window_bytes = 0;
                         assert_eq!(counters, Counters::default(), "they begin anew");
                     }
                     done[side] = true;

@@ -88,7 +88,11 @@ impl<F: TestFabric> Model<F> {
             Layout {
                 block_bytes: [128, 128, 192, 256, 512][rng.below(5)],
                 block_count: 2 + rng.below(more) as u32,
-                flags: if apart { FlagPlace::Apart } else { FlagPlace::Inside },
+                flags: if apart {
+                    FlagPlace::Apart { group_blocks: [1, 2, 2, 4, 16][rng.below(5)] }
+                } else {
+                    FlagPlace::Inside
+                },
             }
         };
         let layouts = [layout(), layout()];

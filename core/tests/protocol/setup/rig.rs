@@ -2,9 +2,9 @@
 
 use superpipe_core::Nanos;
 use superpipe_core::driver::setup::{
-    Action, Ancillary, Claim, Defaults, Established, FabricKind, Grants, Handshake, HandshakeConfig,
+    Action, Ancillary, BLOCK_BYTES, Claim, Established, FabricKind, Grants, Handshake, HandshakeConfig,
     HandshakeFailure, Kind, PACKET_BYTES, Packet, PacketError, REFUSED_LIMIT, Refusal, RemoteRegion,
-    RemoteRegions, Role, Tuning,
+    RemoteRegions, Role, SHM_BLOCK_BYTES, Tuning,
 };
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -216,7 +216,7 @@ pub(crate) fn why(failure: &HandshakeFailure<Broken>) -> String {
 pub(crate) fn by_hand(kind: u8, fields: &[(usize, &[u8])]) -> Packet {
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(b"SUPRPIPE");
-    bytes[8] = 3;
+    bytes[8] = 4;
     bytes[10] = kind;
     for (at, field) in fields {
         bytes[*at..at + field.len()].copy_from_slice(field);
@@ -230,8 +230,12 @@ pub(crate) fn hello(fabric: FabricKind) -> Packet {
 
 /// The defaults, negotiated.
 pub(crate) fn welcome(fabric: FabricKind) -> Packet {
-    let terms = Defaults::SHM;
-    welcome_of(fabric, terms.block_bytes, 512 << 10)
+    welcome_of(fabric, block_bytes(fabric), 512 << 10)
+}
+
+/// The default block of a fabric.
+pub(crate) fn block_bytes(fabric: FabricKind) -> u32 {
+    if fabric == DIRECT { SHM_BLOCK_BYTES } else { BLOCK_BYTES }
 }
 
 pub(crate) fn welcome_of(fabric: FabricKind, block_bytes: u32, landing_bytes: u32) -> Packet {

@@ -90,7 +90,7 @@ fn a_packet_that_arrived_before_the_timeout_counts() {
         let mut t = Rig::new(Role::Passive, fabric);
         t.now = DEADLINE + SECOND;
         t.packet(&hello(fabric));
-        t.expect(&["provision 32 blocks"]);
+        t.expect(&[if fabric == POSTED { "provision 32 blocks" } else { "provision 128 blocks" }]);
     }
 }
 

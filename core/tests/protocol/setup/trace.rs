@@ -17,7 +17,7 @@ fn a_connecting_end_over_shared_memory() {
     assert!(t.handshake.expects_grant());
     t.memory(&welcome(DIRECT));
     assert!(!t.handshake.expects_grant());
-    t.expect(&["provision 32 blocks"]);
+    t.expect(&["provision 128 blocks"]);
     t.provisioned();
     t.expect(&["adopt descriptor 5"]);
     t.handshake.handle_adopted(Ok(6));
@@ -28,7 +28,10 @@ fn a_connecting_end_over_shared_memory() {
     t.expect(&["established"]);
     let agreed = t.agreed.unwrap();
     assert_eq!((agreed.own, agreed.peer, agreed.is_fenced, agreed.pid), (Own(None), 6, true, Some(88)));
-    assert_eq!((agreed.negotiated.layout.flags, agreed.arrival_reason), (FlagPlace::Apart, None));
+    assert_eq!(
+        (agreed.negotiated.layout.flags, agreed.arrival_reason),
+        (FlagPlace::Apart { group_blocks: 4 }, None)
+    );
 }
 
 #[test]
@@ -36,10 +39,11 @@ fn a_listening_end_over_shared_memory() {
     let mut t = Rig::new(Role::Passive, DIRECT);
     t.expect(&[]);
     t.packet(&hello(DIRECT));
-    t.expect(&["provision 32 blocks"]);
+    t.expect(&["provision 128 blocks"]);
     t.provisioned();
     t.expect(&["WELCOME beside own"]);
     assert_eq!(t.sent.as_ref().unwrap().0[12..32], by_hand(2, &WELCOMED).0[12..32]);
+    assert_eq!(t.sent.as_ref().unwrap().0[50..52], [4, 0], "blocks of a group");
     assert!(t.handshake.expects_grant());
     t.memory(&grant(DIRECT));
     t.expect(&["adopt descriptor 5"]);
@@ -53,7 +57,7 @@ fn a_listening_end_over_shared_memory() {
 
 /// The fields of WELCOME where nobody wishes anything, of the process 77. wire.md 6.1.
 const WELCOMED: [(usize, &[u8]); 4] =
-    [(12, &[1, 4, 1, 3]), (16, &[0, 0x40, 0, 0]), (20, &[0, 0, 8, 0]), (28, &[77, 0, 0, 0])];
+    [(12, &[1, 4, 1, 3]), (16, &[0, 0x10, 0, 0]), (20, &[0, 0, 8, 0]), (28, &[77, 0, 0, 0])];
 
 #[test]
 fn a_connecting_end_over_rdma() {

@@ -119,6 +119,13 @@ impl Direction {
     }
 }
 
+/// Rounds within which all is over: an end may take one turn in sixteen, and a queue of one posted send moves one chunk a turn.
+fn limit(terms: &Terms, plans: &[Vec<Plan>; 2]) -> usize {
+    let chunk = (terms.chunk_bytes as usize).max(1);
+    let chunks = |plan: &Plan| if terms.chunk_bytes == 0 { 1 } else { plan.bytes / chunk + 1 };
+    200_000 + 32 * plans.iter().flatten().map(chunks).sum::<usize>()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -131,7 +138,7 @@ proptest! {
         let plans = [plans.0, plans.1];
         let mut t = Two::new(&terms);
         let mut ways: [Direction; 2] = Default::default();
-        for round in 0..200_000 {
+        for round in 0..limit(&terms, &plans) {
             // Nobody stops for ever.
             let does = if round % 16 == 0 { 0 } else { pauses[(round / 37) % pauses.len()] };
             for (side, way) in ways.iter_mut().enumerate() {

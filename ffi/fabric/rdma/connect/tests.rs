@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::rdma::RdmaDevice;
+use crate::os::MemoryNode;
 use superpipe_core::driver::setup::Tuning;
 use superpipe_verbs::CmFailure;
 use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
@@ -93,7 +94,12 @@ fn answered(events: &[CmKind]) -> (ConnectError, Vec<&'static str>) {
 
 fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max: 1 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     let deadline = ConnectDeadline { deadline_ns, interrupted };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }
@@ -175,7 +181,12 @@ fn attempt(kind: CmKind, status: i32, says: &[u8]) -> ConnectError {
 
 fn alone() -> ConnectError {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max: 1 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     let deadline = ConnectDeadline { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
 }

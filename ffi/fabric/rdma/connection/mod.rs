@@ -24,6 +24,7 @@ use super::send_queue::SendQueue;
 use super::sleep_state::SleepState;
 use crate::budget::BudgetShare;
 use crate::os::jobs::Jobs;
+use crate::os::{MemoryNode, MemoryPlacement};
 use core::cell::RefCell;
 use heapless::{Deque, Vec};
 use posting::{BATCH, REMOTE_MESSAGE_MIN, Work};
@@ -61,6 +62,7 @@ pub(super) struct RdmaConnection {
     /// Longest message of the device.
     message_bytes_max: u32,
     is_iwarp: bool,
+    placement: MemoryPlacement,
     /// Notify mode, or not known yet.
     is_notified: bool,
     queue: SendQueue,
@@ -85,7 +87,7 @@ struct ArrivedNotification {
 
 impl RdmaConnection {
     /// Makes the objects of a connection whose device is known, with the first receives posted, in the state INIT.
-    pub(super) fn new(cm: Cm) -> Result<Self, ConnectError> {
+    pub(super) fn new(cm: Cm, memory_node: MemoryNode) -> Result<Self, ConnectError> {
         let context = cm.context()?;
         let port = context.port(cm.port_number())?;
         port.check_active(&context.name())?;
@@ -94,7 +96,8 @@ impl RdmaConnection {
         let pd = Pd::alloc(&context)?;
         let events = CompChannel::create(&context)?;
         let cq = Cq::create(&context, depth + u32::from(RECEIVES) + 1, Some(&events))?;
-        let receive_pool = ReceivePool::new(&pd)?;
+        let placement = memory_node.place(Some(&context.name()));
+        let receive_pool = ReceivePool::new(&pd, placement)?;
         let mut qp = queue_pair(&pd, &cq, depth)?;
         qp.modify(&cm.qp_attr(QpState::Init).map_err(connecting::gone)?)?;
         for slot in 0..FIRST_RECEIVES {
@@ -104,6 +107,7 @@ impl RdmaConnection {
             inline_bytes: qp.granted().inline_bytes,
             message_bytes_max: port.message_bytes_max,
             is_notified: true,
+            placement,
             is_iwarp: context.transport() == Transport::Iwarp,
             channel: cm.channel().clone(),
             cm: cm.into(),
@@ -128,6 +132,11 @@ impl RdmaConnection {
         self.is_iwarp
     }
 
+    /// Returns the memory node of all that it registers.
+    pub(super) const fn placement(&self) -> MemoryPlacement {
+        self.placement
+    }
+
     pub(super) fn device(&self) -> String {
         self.context.name()
     }
@@ -143,7 +152,7 @@ impl RdmaConnection {
         first: FirstLanding,
         access: Access,
     ) -> Result<RegisteredMemory, ConnectError> {
-        RegisteredMemory::register(&self.pd, first, access)
+        RegisteredMemory::register(&self.pd, first, access, self.placement)
     }
 
     /// Registers and posts the receives that both ends have agreed on, beside the first.
@@ -162,7 +171,7 @@ impl RdmaConnection {
         jobs: &'static Jobs,
         share: &Arc<BudgetShare>,
     ) -> Result<Growth, ConnectError> {
-        Ok(Growth::new(&self.pd, largest, small, jobs, share)?)
+        Ok(Growth::new(&self.pd, largest, small, jobs, share, self.placement)?)
     }
 
     /// Returns a table for memory that the application lends.

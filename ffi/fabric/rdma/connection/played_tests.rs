@@ -12,6 +12,8 @@ use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
 use crate::fabric::{HostFabric, LossCause, SleepEnd};
+use crate::os::memory_node::some_placement;
+use crate::os::mempolicy::preferred_node_at;
 use crate::os::monotonic_ns;
 use crate::os::poll::{PollFd, Polled, poll_now};
 use core::mem::{swap, take};
@@ -20,7 +22,8 @@ use std::os::fd::AsFd as _;
 use superpipe_core::driver::setup::RemoteRegion;
 use superpipe_core::driver::{Drive, Driver, Received, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::{
-    Arrival, CONTROL_PAGE_BYTES, Config, CopyHint, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
+    Arrival, CONTROL_PAGE_BYTES, Config, CopyKernel, Endpoint, Fabric, FlagPlace, Line, Nanos, Origin,
+    small_layout,
 };
 use superpipe_verbs::fake::{
     Posted, Region, Script, answer, begin, calls, channel, ibv_send_flags, ibv_wr_opcode, receive_immediate,
@@ -54,11 +57,20 @@ fn connection(largest: Option<Layout>) -> (RdmaConnection, LinkMemory) {
 
 /// The same, and with small buffers.
 fn connection_with(largest: Option<Layout>, small: Option<Layout>) -> (RdmaConnection, LinkMemory) {
+    connection_on(MemoryNode::Auto, largest, small)
+}
+
+/// The same, with memory of a node.
+fn connection_on(
+    memory_node: MemoryNode,
+    largest: Option<Layout>,
+    small: Option<Layout>,
+) -> (RdmaConnection, LinkMemory) {
     begin();
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
     let id = CmId::create(&channel).unwrap();
-    let connection = RdmaConnection::new(Cm::new(channel, id)).unwrap();
+    let connection = RdmaConnection::new(Cm::new(channel, id), memory_node).unwrap();
     let first = FirstLanding::behind_page(LAYOUT);
     let image = connection.register(first, Access::Local).unwrap();
     let mine = connection.register(first, Access::RemoteWrite).unwrap();
@@ -310,9 +322,9 @@ fn offsets_of_core_are_addresses_of_the_memory() {
     assert_eq!((fabric.take_line(&link, page, 128), fabric.flag(&link, page, 128 + 48)), (line, 7));
     assert_eq!((fabric.take_line(&link, landing, 256), fabric.flag(&link, landing, 256 + 56)), (line, 8));
     let bytes = line.0.map(u64::to_le_bytes).concat();
-    for hint in [CopyHint::Cached, CopyHint::Streaming] {
+    for kernel in CopyKernel::ALL {
         let mut out = [0; 60];
-        fabric.copy_out(&mut link, landing, 256, &mut out, hint);
+        fabric.copy_out(&mut link, landing, 256, &mut out, kernel);
         assert_eq!(out, bytes[..60]);
     }
     assert_eq!(fabric.crc_out(&link, landing, 256, 60, 5), fabric.crc(&bytes[..60], 5));
@@ -321,7 +333,7 @@ fn offsets_of_core_are_addresses_of_the_memory() {
     // The image of the peer's memory.
     fabric.write_line(&mut link, their_page, 64, &line);
     fabric.publish(&mut link, their_page, 128, 77);
-    fabric.copy_in(&mut link, their_landing, 512, &bytes[..60]);
+    fabric.copy_in(&mut link, their_landing, 512, &bytes[..60], CopyKernel::Plain);
     assert_eq!((theirs.take_line(64), theirs.flag(128)), (line, 77));
     assert_eq!(theirs.take_line(CONTROL_PAGE_BYTES + 512).0[..7], line.0[..7]);
     assert_eq!(fabric.crc_in(&link, their_landing, 512, 60, 5), fabric.crc(&bytes[..60], 5));
@@ -458,4 +470,20 @@ fn a_sleep_learns_that_the_peer_is_gone() {
     let mut pair = Pair::new(Arrival::Flag);
     pair.on(0, |_, _| answer("ibv_req_notify_cq", libc::EIO));
     assert_eq!(pair.begin_sleep(0), Err(SleepEnd::PeerGone));
+}
+
+#[test]
+fn all_that_is_registered_is_of_the_node_asked_for() {
+    let Some(placement) = some_placement() else { return };
+    let node = placement.node();
+    let nodes = || {
+        let starts = script(|script| script.regions.iter().map(|region| region.start).collect::<List<_>>());
+        let of = |start| preferred_node_at(core::ptr::without_provenance(usize::try_from(start).unwrap()));
+        starts.into_iter().map(of).collect::<List<_>>()
+    };
+    // The first receives, both control pages with a landing buffer, both small buffers.
+    let asked = MemoryNode::Number(node.unwrap());
+    let (connection, memory) = connection_on(asked, Some(LAYOUT), Some(small_layout(1024)));
+    assert_eq!((connection.placement(), nodes()), (placement, vec![node; 5]));
+    drop((connection, memory));
 }

@@ -6,8 +6,8 @@ use crate::fabric::rdma::memory::LinkMemory;
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::{SIGNAL_BYTES, Signal};
 use crate::fabric::rdma::violation::Violation;
-use superpipe_core::driver::setup::PACKET_BYTES;
 use superpipe_core::{Completion, Notification, WcError, WrId};
+use superpipe_core::{CopyKernel, driver::setup::PACKET_BYTES};
 use superpipe_verbs::{Error, Wc, WcOpcode};
 
 /// Status for a completion queue that cannot be polled: IBV_WC_FATAL_ERR.
@@ -146,7 +146,7 @@ impl RdmaConnection {
         let enclosed = self.receive_pool.enclosed(slot, bytes).ok_or(Violation::UnknownMessage)?;
         let (to, at) =
             memory.inlet(enclosed.offset, enclosed.bytes().len() as u64).ok_or(Violation::OutOfBounds)?;
-        to.copy_in(kernels, at, enclosed.bytes());
+        to.copy_in(kernels, at, enclosed.bytes(), CopyKernel::Plain);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::played_tests::{MODES, Pair, payload};
 use crate::fabric::{HostFabric, LossCause, RegisteredMemory, Way};
+use crate::os::MemoryPlacement;
 use core::mem::take;
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -247,7 +248,8 @@ fn a_registered_buffer_is_registered_once() {
     for is_trusted in [false, true] {
         let mut pair = pair(Arrival::Flag, false, Protocol::RegisterCached);
         let before = regions(&pair);
-        let [out, into] = [0; 2].map(|_| Arc::new(RegisteredMemory::new(8192).unwrap()));
+        let [out, into] =
+            [0; 2].map(|_| Arc::new(RegisteredMemory::new(8192, MemoryPlacement::default()).unwrap()));
         // SAFETY: the memory has so many bytes, which nobody else uses but the devices of this test.
         let [message, place] = [&out, &into]
             .map(|memory| unsafe { core::slice::from_raw_parts_mut(memory.as_ptr().as_ptr(), 8192) });
@@ -286,7 +288,7 @@ fn a_registered_buffer_is_registered_once() {
 fn a_trusted_peer_loses_its_rights_when_the_link_ends() {
     let mut pair = pair(Arrival::Flag, false, Protocol::RegisterCached);
     let before = regions(&pair);
-    let into = Arc::new(RegisteredMemory::new(8192).unwrap());
+    let into = Arc::new(RegisteredMemory::new(8192, MemoryPlacement::default()).unwrap());
     for is_lost in [false, true] {
         let memory = pair.on(1, |driver, fabric| {
             // SAFETY: 1. The peer does nothing.
@@ -316,7 +318,7 @@ fn a_buffer_is_read_by_no_device_once_its_call_has_failed() {
     for has_refused in [false, true] {
         let mut pair = pair(Arrival::Flag, false, Protocol::RegisterCached);
         let before = regions(&pair);
-        let out = Arc::new(RegisteredMemory::new(8192).unwrap());
+        let out = Arc::new(RegisteredMemory::new(8192, MemoryPlacement::default()).unwrap());
         let message = payload(5000);
         let source =
             pair.on(0, |driver, fabric| fabric.source_memory(driver.endpoint_mut(), &out, 0..5000).unwrap());

@@ -9,6 +9,7 @@ use crate::fabric::rdma::receive_pool::{ENCLOSED_MAX, IS_RECEIVE};
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
 use crate::fabric::{LossCause, Way};
+use crate::os::MemoryNode;
 use crate::os::monotonic_ns;
 use core::ptr::NonNull;
 use superpipe_core::driver::setup::Kind;
@@ -33,7 +34,7 @@ impl Ends {
         begin();
         let channel = channel();
         let id = CmId::create(&channel).unwrap();
-        let connection = RdmaConnection::new(Cm::new(channel, id)).unwrap();
+        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto).unwrap();
         let layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
         let first = FirstLanding::behind_page(layout);
         let image = connection.register(first, Access::Local).unwrap();
@@ -110,7 +111,8 @@ fn a_queue_pair_has_the_inline_size_of_the_device() {
         let channel = channel();
         let id = CmId::create(&channel).unwrap();
         answer("ibv_create_qp", errno);
-        let connection = RdmaConnection::new(Cm::new(channel, id)).map(|connection| connection.inline_bytes);
+        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto)
+            .map(|connection| connection.inline_bytes);
         (connection, calls().into_iter().filter(|call| *call == "ibv_create_qp").count())
     };
     let (granted, calls) = of(0);

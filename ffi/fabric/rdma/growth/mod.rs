@@ -17,8 +17,8 @@ mod steps;
 use crate::budget::{Budget, BudgetShare, Charge, MemoryKind, Refused};
 use crate::fabric::Span;
 use crate::fabric::rdma::image::Image;
-use crate::os::OsError;
 use crate::os::jobs::{Busy as JobsBusy, Jobs, Ticket as JobTicket};
+use crate::os::{MemoryPlacement, OsError};
 use core::{fmt, mem};
 use reserve::{PLACES, Part, Reserve};
 use std::sync::Arc;
@@ -93,11 +93,12 @@ impl Growth {
         small: Option<Layout>,
         jobs: &'static Jobs,
         share: &Arc<BudgetShare>,
+        placement: MemoryPlacement,
     ) -> Result<Self, OsError> {
         let small_bytes = small.map_or(0, |small| small.bytes() as usize);
         Ok(Self {
             places: [const { Place::Free }; PLACES],
-            reserve: Reserve::new(largest.bytes() as usize, small_bytes)?,
+            reserve: Reserve::new(largest.bytes() as usize, small_bytes, placement)?,
             share: Arc::clone(share),
             pd: pd.clone(),
             jobs,

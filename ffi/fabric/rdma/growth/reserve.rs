@@ -6,7 +6,7 @@
 
 use crate::os::map::HUGE_PAGE_BYTES;
 use crate::os::page::round_to_pages;
-use crate::os::{Bytes, Mapping, OsError};
+use crate::os::{Bytes, Mapping, MemoryPlacement, OsError};
 use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -38,7 +38,11 @@ impl Reserve {
     ///
     /// # Errors
     /// The kernel refuses: RLIMIT_AS, or strict overcommit.
-    pub(super) fn new(bytes: usize, small_bytes: usize) -> Result<Arc<Self>, OsError> {
+    pub(super) fn new(
+        bytes: usize,
+        small_bytes: usize,
+        placement: MemoryPlacement,
+    ) -> Result<Arc<Self>, OsError> {
         let too_large = || OsError::new(libc::ENOMEM, format!("cannot map {}", Bytes(bytes as u64)));
         let large_bytes = round_to_pages(bytes).ok_or_else(too_large)?;
         // Huge pages begin where the place does.
@@ -49,6 +53,7 @@ impl Reserve {
             if small_bytes == 0 { 0 } else { round_to_pages(small_bytes).ok_or_else(too_large)? };
         let all_bytes = large_bytes.checked_mul(2 * LARGE).and_then(|all| all.checked_add(2 * small_bytes));
         let mapping = Mapping::reserved(all_bytes.ok_or_else(too_large)?)?;
+        placement.place(&mapping)?;
         Ok(Arc::new(Self { mapping, large_bytes, small_bytes }))
     }
 
@@ -132,12 +137,13 @@ impl Drop for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::memory_node::some_placement;
     use crate::os::page::page_bytes;
 
     #[test]
     fn places_do_not_overlap_and_have_their_bytes() {
         for bytes in [1, 64 << 10, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
-            let reserve = Reserve::new(bytes, 1).unwrap();
+            let reserve = Reserve::new(bytes, 1, MemoryPlacement::default()).unwrap();
             let mut free = reserve.mapping.as_ptr().as_ptr();
             for (place, bytes) in [0, 1, 3, 4].map(|place| (place, bytes)).into_iter().chain([(2, 1), (5, 1)])
             {
@@ -155,14 +161,25 @@ mod tests {
             assert!(reserve.part(2, page_bytes() + 1).is_none());
             assert_eq!(reserve.place_of(free), None);
         }
-        assert!(Reserve::new(usize::MAX / 2, 0).is_err());
-        let without = Reserve::new(1, 0).unwrap();
+        assert!(Reserve::new(usize::MAX / 2, 0, MemoryPlacement::default()).is_err());
+        let without = Reserve::new(1, 0, MemoryPlacement::default()).unwrap();
         assert!(without.part(2, 1).is_none() && without.part(4, 1).is_some());
     }
 
     #[test]
+    fn all_places_are_of_the_node_that_is_asked_for() {
+        let Some(placement) = some_placement() else { return };
+        let reserve = Reserve::new(2 * HUGE_PAGE_BYTES, 1, placement).unwrap();
+        assert_eq!(reserve.mapping.preferred_node(), placement.node());
+        let part = reserve.part(1, HUGE_PAGE_BYTES).unwrap();
+        part.advise();
+        part.populate(0..page_bytes()).unwrap();
+        assert_eq!(reserve.mapping.node_at(part.range.start), placement.node());
+    }
+
+    #[test]
     fn a_part_that_is_dropped_reads_as_zero_next() {
-        let reserve = Reserve::new(4 * page_bytes(), 0).unwrap();
+        let reserve = Reserve::new(4 * page_bytes(), 0, MemoryPlacement::default()).unwrap();
         let written = reserve.part(1, 4 * page_bytes()).unwrap();
         written.populate(0..written.len()).unwrap();
         // SAFETY: the byte is inside the part, of which nobody else has the address.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::budget::BudgetUse;
 use crate::fabric::rdma::fake_device::with_half_a_mebibyte;
+use crate::os::MemoryPlacement;
 use crate::os::page::page_bytes;
 use superpipe_core::FlagPlace;
 use superpipe_verbs::fake::{answer, begin, calls, channel, script, write_from_peer};
@@ -22,7 +23,9 @@ fn growth() -> Growth {
     let channel = channel();
     let context = CmId::create(&channel).unwrap().context().unwrap();
     let jobs: &'static Jobs = Box::leak(Box::new(Jobs::alone()));
-    let growth = Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, None, jobs, &share()).unwrap();
+    let growth =
+        Growth::new(&Pd::alloc(&context).unwrap(), LARGEST, None, jobs, &share(), MemoryPlacement::default())
+            .unwrap();
     calls();
     growth
 }
@@ -304,7 +307,8 @@ fn the_budget_counts_what_is_there_and_refuses_growth() {
     drop(BudgetShare::take(MemoryKind::Registered, 256 << 10).unwrap());
     // Another connection has a right to half of what is lent.
     let half = Layout { block_count: 24, ..LARGEST };
-    let mut other = Growth::new(&growth.pd, half, None, growth.jobs, &share()).unwrap();
+    let mut other =
+        Growth::new(&growth.pd, half, None, growth.jobs, &share(), MemoryPlacement::default()).unwrap();
     let job = Job::ProvisionLanding { place: 0, layout: half };
     assert_eq!(other.begin(ticket(0), job), Ok(()));
     assert_eq!(finish(&mut other), refused);
@@ -345,7 +349,8 @@ fn a_small_buffer_is_named_and_goes_like_the_others() {
     let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
     let mut growth = growth();
     assert!(growth.small_region().is_none() && growth.small(small).is_none());
-    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share()).unwrap();
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share(), MemoryPlacement::default())
+        .unwrap();
     let mut share = BudgetShare::take(MemoryKind::Registered, 3 * 4096).unwrap();
     growth.register_small(small, [share.split(4096), share.split(4096)]).unwrap();
     assert_eq!((growth.small_bytes(), share.bytes()), (2 * 4096, 4096));
@@ -380,7 +385,8 @@ fn a_small_buffer_is_named_and_goes_like_the_others() {
 fn a_small_buffer_that_the_device_refuses_leaves_nothing() {
     let small = Layout { block_bytes: 128, block_count: 8, flags: FlagPlace::Inside };
     let mut growth = growth();
-    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share()).unwrap();
+    growth = Growth::new(&growth.pd, LARGEST, Some(small), growth.jobs, &share(), MemoryPlacement::default())
+        .unwrap();
     let part = || BudgetShare::take(MemoryKind::Registered, 4096).unwrap();
     answer("ibv_reg_mr", libc::ENOMEM);
     assert!(growth.register_small(small, [part(), part()]).is_err());

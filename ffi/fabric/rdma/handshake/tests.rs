@@ -6,6 +6,7 @@ use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
 use crate::fabric::rdma::fake_device::{gathered, receive, with_half_a_mebibyte};
 use crate::fabric::rdma::violation::Violation;
+use crate::os::MemoryNode;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
 use superpipe_core::WcError;
@@ -21,7 +22,7 @@ fn connection() -> RdmaConnection {
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
     let id = CmId::create(&channel).unwrap();
-    RdmaConnection::new(Cm::new(channel, id)).unwrap()
+    RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto).unwrap()
 }
 
 fn half_open(role: Role) -> Unsent {
@@ -36,7 +37,12 @@ fn half_open_of(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
 }
 
 fn begin_half_open(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent {
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     let connection = connection();
     calls();
     Unsent(HalfOpen::new(connection, role, &options, DEADLINE_NS, 0))
@@ -216,8 +222,12 @@ fn a_handshake_ends_by_deadline_or_flag() {
         [(300_000_000, false, ConnectError::TimedOut), (10_000_000_000, true, ConnectError::Interrupted)]
     {
         let tuning = Tuning::default();
-        let options =
-            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+        let options = RdmaOptions {
+            tuning: &tuning,
+            landing_bytes_max: 1 << 20,
+            device: RdmaDevice::default(),
+            memory_node: MemoryNode::Auto,
+        };
         let deadline_ns = monotonic_ns() + wait_ns;
         let deadline = ConnectDeadline { deadline_ns, interrupted: &|| is_set };
         assert_eq!(connect(connection(), &options, &deadline).err(), Some(expected));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::rdma::fake_device::aborts;
+use crate::os::MemoryPlacement;
 use superpipe_core::JobResult;
 use superpipe_verbs::fake::{answer, begin, calls, channel, script, write_from_peer};
 use superpipe_verbs::{CmId, RemoteAddr, Rkey, WcStatus};
@@ -21,7 +22,7 @@ const fn ticket(index: u8) -> Ticket {
 }
 
 fn buffer(bytes: usize) -> Arc<RegisteredMemory> {
-    Arc::new(RegisteredMemory::new(bytes).unwrap())
+    Arc::new(RegisteredMemory::new(bytes, MemoryPlacement::default()).unwrap())
 }
 
 fn lend(lending: &mut Lending, way: Way, memory: &mut [u8]) -> Option<Buffer> {

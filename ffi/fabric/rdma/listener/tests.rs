@@ -3,6 +3,7 @@
 use super::*;
 use crate::budget::Budget;
 use crate::fabric::rdma::fake_device::receive;
+use crate::os::MemoryNode;
 use crate::os::poll::poll_now;
 use superpipe_core::driver::setup::{Kind, Packet, Tuning};
 use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
@@ -19,7 +20,12 @@ fn listener(addresses: &[&str]) -> Listener {
 
 fn poll_requests(listener: &mut Listener) -> Result<(), ConnectError> {
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max: 1 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     listener.again_ns = 0;
     let met = listener.try_accept(&options, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
     assert!(met.is_none());
@@ -190,7 +196,12 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0); count];
     });
     let tuning = Tuning::default();
-    let options = RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max: 1 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     (0..count).map(|_| listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap()).collect()
 }
 
@@ -243,8 +254,12 @@ fn without_room_a_connection_waits_until_refuse() {
         script.events = vec![(CmKind::RDMA_CM_EVENT_CONNECT_REQUEST, 0)];
     });
     let tuning = Tuning { landing_bytes: Some(600 << 20), ..Tuning::default() };
-    let options =
-        RdmaOptions { tuning: &tuning, landing_bytes_max: 600 << 20, device: RdmaDevice::default() };
+    let options = RdmaOptions {
+        tuning: &tuning,
+        landing_bytes_max: 600 << 20,
+        device: RdmaDevice::default(),
+        memory_node: MemoryNode::Auto,
+    };
     let end = listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap();
     receive(&Packet::new(Kind::Hello).0);
     let Accepted::Pending(mut end) = end.drive(0) else { panic!("it waits") };
@@ -360,8 +375,12 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let tuning = Tuning::default();
-        let options =
-            RdmaOptions { tuning: &tuning, landing_bytes_max: 1 << 20, device: RdmaDevice::default() };
+        let options = RdmaOptions {
+            tuning: &tuning,
+            landing_bytes_max: 1 << 20,
+            device: RdmaDevice::default(),
+            memory_node: MemoryNode::Auto,
+        };
         let accepted = listener.try_accept(&options, DEADLINE_NS, 0);
         let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());
         // SAFETY: _exit ends the child and runs nothing of the program's.

@@ -137,11 +137,12 @@ fn offsets_of_core_are_addresses_in_both_segments() {
     );
 
     fabric.expect_write(&mut peer_link, peer_landing, 256, 60);
-    fabric.copy_in(&mut peer_link, peer_landing, 256, &bytes[..60]);
-    for hint in [CopyHint::Cached, CopyHint::Streaming] {
+    for kernel in CopyKernel::ALL {
+        fabric.copy_in(&mut peer_link, peer_landing, 256, &[0; 60], CopyKernel::Plain);
+        fabric.copy_in(&mut peer_link, peer_landing, 256, &bytes[..60], kernel);
         let mut out = [0; 60];
-        fabric.copy_out(&mut link, landing, 256, &mut out, hint);
-        assert_eq!(out, bytes[..60]);
+        fabric.copy_out(&mut link, landing, 256, &mut out, kernel);
+        assert_eq!(out, bytes[..60], "{kernel:?}");
     }
     let crc = fabric.crc(&bytes[..60], 5);
     assert_eq!(fabric.crc_out(&link, landing, 256, 60, 5), crc);

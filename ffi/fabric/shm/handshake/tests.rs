@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fabric::shm::foreign::allocated_bytes;
+use crate::os::MemoryNode;
 use crate::os::poll::poll_now;
 use superpipe_core::Protocol;
 use superpipe_core::driver::setup::{Defaults, LandingMode};
@@ -9,7 +10,12 @@ use superpipe_core::driver::setup::{Defaults, LandingMode};
 const DEADLINE_NS: u64 = 5_000_000_000;
 
 fn options(tuning: &Tuning) -> ShmOptions<'_> {
-    ShmOptions { tuning, landing_bytes_max: 64 << 20, deadline_ns: DEADLINE_NS }
+    ShmOptions {
+        tuning,
+        landing_bytes_max: 64 << 20,
+        memory_node: MemoryNode::Auto,
+        deadline_ns: DEADLINE_NS,
+    }
 }
 
 /// Both ends of a connection.
@@ -49,9 +55,9 @@ fn the_share_of_the_budget_is_what_both_ends_provision() {
     let with_small = Tuning { protocol: Some(Protocol::Provision), ..Tuning::default() };
     let [at_connect, on_demand] = [LandingMode::AtConnect, LandingMode::OnDemand]
         .map(|landing| Tuning { landing: Some(landing), ..Tuning::default() });
-    for (tuning, bytes) in [(at_connect, 520 << 10), (on_demand, 4096), (with_small, 2 * 4096)] {
+    for (tuning, bytes) in [(at_connect, 532 << 10), (on_demand, 4096), (with_small, 2 * 4096)] {
         let negotiated = Defaults::SHM.negotiate(&tuning, &Tuning::default()).unwrap();
-        let Own { segment, share } = provision(&negotiated).unwrap();
+        let Own { segment, share, .. } = provision(&negotiated, MemoryNode::Auto).unwrap();
         assert_eq!(share.bytes(), 2 * bytes);
         assert_eq!(allocated_bytes(segment.fd()), bytes);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
 use crate::os::memfd::{SLAB_BYTES, call_memfd, fill, machine_bytes};
+use crate::os::memory_node::some_placement;
 use crate::os::page::page_bytes;
 use core::ptr;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
@@ -268,4 +269,16 @@ fn a_kernel_without_noexec_seal_is_asked_without() {
     assert_eq!(asked([Err(Errno::MFILE), Ok(7)]), (Err(Errno::MFILE), vec![with]));
     assert_eq!(asked([Ok(5), Ok(7)]), (Ok(5), vec![with]));
     assert_eq!(asked([Ok(0), Ok(7)]), (Ok(0), vec![with]));
+}
+
+#[test]
+fn a_segment_is_of_the_node_that_is_asked_for() {
+    let Some(placement) = some_placement() else { return };
+    let made = Segment::create_at(c"test", 3 * 4096, placement).unwrap();
+    assert_eq!(made.mapping.preferred_node(), placement.node());
+    assert_eq!(made.mapping.node_at(2 * 4096), placement.node());
+    // The policy is that of the file, so the peer has it as well.
+    let theirs = Segment::adopt(made.fd().try_clone_to_owned().unwrap(), made.len() as u64).unwrap();
+    assert_eq!(theirs.mapping.preferred_node(), placement.node());
+    assert_eq!(Segment::create(c"test", 4096).unwrap().mapping.preferred_node(), None);
 }

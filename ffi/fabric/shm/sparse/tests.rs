@@ -3,6 +3,7 @@
 use super::*;
 use crate::fabric::shm::foreign::{allocated_bytes, foreign, sealable};
 use crate::os::jobs::{Jobs, Step, Steps};
+use crate::os::memory_node::some_placement;
 use crate::os::monotonic_ns;
 use rustix::fs::{MemfdFlags, fcntl_get_seals, fstat, memfd_create};
 use rustix::io::Errno;
@@ -459,4 +460,13 @@ fn a_job_that_is_cancelled_gives_its_slot_back() {
     }
     assert!(ticket.wait(monotonic_ns() + 20_000_000_000));
     assert_eq!(allocated_bytes(&fd), PAGE);
+}
+
+#[test]
+fn what_is_provisioned_later_is_of_the_node_asked_for() {
+    let Some(placement) = some_placement() else { return };
+    let (own, fd) = SparseSegment::create_at(c"test", slots_of(1 << 20), PageSize::Base, placement).unwrap();
+    assert_eq!(own.memory.mapping.preferred_node(), placement.node());
+    let theirs = PeerSparseSegment::adopt(fd, slots_of(1 << 20), PageSize::Base).unwrap();
+    assert_eq!(theirs.memory.mapping.preferred_node(), placement.node(), "also what the peer populates");
 }

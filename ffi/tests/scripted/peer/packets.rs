@@ -18,24 +18,30 @@ const NOTIFY: u8 = 3;
 /// Reason for notify mode: no order (wire.md 10.2).
 const UNORDERED: u8 = 5;
 const FOLDS: u8 = 3;
-const BLOCK_BYTES: u32 = 16 << 10;
+const BLOCK_BYTES: [u32; 2] = [4 << 10, 16 << 10];
+const GROUP_BLOCKS: u8 = 4;
 const RING_BYTES: u32 = 512 << 10;
 
 /// A packet in good faith, then patched.
 pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACKET_BYTES] {
     let mut packet = [0; PACKET_BYTES];
     packet[..8].copy_from_slice(b"SUPRPIPE");
-    (packet[8], packet[10]) = (3, kind as u8);
+    (packet[8], packet[10]) = (4, kind as u8);
     if fabric == Fabric::Shm && matches!(kind, Kind::Hello | Kind::Welcome) {
         packet[12] = 1;
     }
     if kind == Kind::Welcome {
         let arrival = if fabric == Fabric::Shm { FLAG } else { NOTIFY };
         packet[13..16].copy_from_slice(&[SUPERPIPELINE, arrival, FOLDS]);
-        packet[16..20].copy_from_slice(&BLOCK_BYTES.to_le_bytes());
+        let [shm, rdma] = BLOCK_BYTES;
+        let block_bytes = if fabric == Fabric::Shm { shm } else { rdma };
+        packet[16..20].copy_from_slice(&block_bytes.to_le_bytes());
         packet[20..24].copy_from_slice(&RING_BYTES.to_le_bytes());
         match fabric {
-            Fabric::Shm => packet[28..32].copy_from_slice(&std::process::id().to_le_bytes()),
+            Fabric::Shm => {
+                packet[28..32].copy_from_slice(&std::process::id().to_le_bytes());
+                packet[GROUP_AT] = GROUP_BLOCKS;
+            }
             Fabric::Rdma => packet[30] = UNORDERED,
         }
     }
@@ -54,6 +60,8 @@ const FLAG_BYTES: usize = 8;
 const PROTOCOL_AT: usize = 13;
 const PROVISION: u8 = 5;
 const SMALL_BUFFER_AT: usize = 46;
+/// Offset of the blocks of a group.
+const GROUP_AT: usize = 50;
 /// The region of the small buffer, over RDMA.
 pub(super) const SMALL_REGION_AT: usize = 52;
 /// Offset of the small buffer in a segment, and in what this peer registers: in the page behind the control page.
@@ -67,6 +75,8 @@ const ON_DEMAND: u8 = 2;
 pub(super) struct Layout {
     pub(super) block_bytes: usize,
     pub(super) blocks: usize,
+    /// Blocks of a group: of a chunk, one block in so many has a flag.
+    pub(super) group: usize,
     place: Place,
     segment_bytes: usize,
 }
@@ -89,19 +99,27 @@ impl Layout {
         let number = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().unwrap()) as usize;
         let block_bytes = number(16);
         let place = if fabric == Fabric::Rdma { Place::Inside } else { Place::Apart };
-        let whole = Self { block_bytes, blocks: number(20) / block_bytes.max(1), place, segment_bytes: 0 };
+        let group = if place == Place::Apart { usize::from(packet[GROUP_AT]).max(1) } else { 1 };
+        let blocks = number(20) / block_bytes.max(1);
+        let whole = Self { block_bytes, blocks, group, place, segment_bytes: 0 };
         let landing_bytes = (whole.block_at(whole.blocks) - LANDING).next_multiple_of(4096);
         if packet[PROTOCOL_AT] == PROVISION {
             // Between the control page and room for two of the largest (wire.md 4.7, 6.4). 0: the default.
             let bytes = usize::from(u16::from_le_bytes(packet[SMALL_BUFFER_AT..][..2].try_into().unwrap()));
             let blocks = if bytes == 0 { 8 } else { (bytes / SMALL_BLOCK_BYTES).max(2) };
             let segment_bytes = SMALL + 4096 + 2 * landing_bytes;
-            return Self { block_bytes: SMALL_BLOCK_BYTES, blocks, place: Place::Small, segment_bytes };
+            return Self {
+                block_bytes: SMALL_BLOCK_BYTES,
+                blocks,
+                group: 1,
+                place: Place::Small,
+                segment_bytes,
+            };
         }
         if packet[LANDING_AT] == ON_DEMAND {
             // Room for two of the largest (wire.md 6.4).
             let segment_bytes = LANDING + 2 * landing_bytes;
-            return Self { block_bytes: 256, blocks: 11, place: Place::Base, segment_bytes };
+            return Self { block_bytes: 256, blocks: 11, group: 1, place: Place::Base, segment_bytes };
         }
         Self { segment_bytes: LANDING + landing_bytes, ..whole }
     }

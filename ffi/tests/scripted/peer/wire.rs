@@ -177,10 +177,10 @@ impl Wire {
         let many = layout.blocks_for(bytes);
         let first = layout.block_at(size(self.blocks % layout.blocks as u64));
         let mut at = 0;
-        for index in 0..many {
+        for index in (0..many).step_by(layout.group) {
             let block = self.blocks + index as u64;
             let place = layout.block_at(size(block % layout.blocks as u64));
-            let some = (bytes - at).min(layout.room(index + 1) - layout.room(index));
+            let some = (bytes - at).min(layout.room(index + layout.group) - layout.room(index));
             self.link.theirs().fill(place, some, |byte| pattern(open.tag, open.at + at + byte));
             at += some;
             if index == 0 {
@@ -399,8 +399,8 @@ impl Wire {
             });
             self.control([CTS, 0, 0, 0, 0, 0, 0], Some(Of::Newest(0)));
         }
-        for block in self.taken_blocks + 1..self.taken_blocks + many {
-            wait("a block", || (self.flag(block) == sequence).then_some(()));
+        for block in (self.taken_blocks..self.taken_blocks + many).step_by(self.layout.group).skip(1) {
+            wait("a group", || (self.flag(block) == sequence).then_some(()));
         }
         self.taken_chunks += 1;
         self.taken_blocks += many;

@@ -3,7 +3,7 @@
 use superpipe_core::{Arrival, Config, FlagPlace, GrowthDelay, Layout, Origin, Protocol};
 
 /// Bytes of every block, which is the least.
-const BLOCK_BYTES: u32 = 128;
+pub(in crate::explore) const BLOCK_BYTES: u32 = 128;
 
 /// Call that sends a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +185,8 @@ pub struct Case {
     pub keepalives: bool,
     /// The ends may check the time at any step, which reads the peer's acknowledgements.
     pub checks_time: bool,
+    /// Windows, in blocks, that end 0 may choose at any step; without any it never does.
+    pub windows: &'static [u32],
     /// Growth of the landing buffers.
     pub growing: Option<Growing>,
     /// Memory that the ends expose.

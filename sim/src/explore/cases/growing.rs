@@ -67,7 +67,7 @@ pub(super) fn cases() -> Vec<Case> {
     let either = message(256).cancelled().rejected();
     vec![
         direct("direct, growing: 4 chunks", &[long]).growing(ONE),
-        direct("direct, growing: 4 chunks, lines apart", &[message(512)]).apart().growing(ONE),
+        direct("direct, growing: 4 chunks, lines apart", &[message(512)]).apart(1).growing(ONE),
         direct("direct, growing: after two rings", &[long, long]).growing(ONE.after(2)),
         direct("direct, growing: after a ring of a stream", &[stream(300)]).at_once().growing(ONE.after(1)),
         direct("direct, growing: twice", &[message(900)]).at_once().growing(TWO),

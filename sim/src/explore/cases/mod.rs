@@ -11,6 +11,7 @@ mod posted;
 
 use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
+pub(in crate::explore) use case::BLOCK_BYTES;
 pub use case::{
     AckOrder, Case, ClosePolicy, Exposing, Growing, Lending, Offering, ReceiveMethod, SendMethod, Transfer,
 };
@@ -89,6 +90,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         acks: AckOrder::InOrder,
         keepalives: false,
         checks_time: false,
+        windows: &[],
         growing: None,
         exposing: None,
         lending: None,
@@ -109,6 +111,11 @@ impl Case {
 
     fn ring(self, blocks: u32) -> Self {
         Self { blocks, ..self }
+    }
+
+    /// Lets end 0 choose among these windows at any step.
+    fn windows(self, windows: &'static [u32]) -> Self {
+        Self { windows, ..self }
     }
 
     fn queue(self, send_queue: usize) -> Self {
@@ -145,8 +152,9 @@ impl Case {
         Self { arrival: Arrival::Notify, ordered: false, ..self }
     }
 
-    fn apart(self) -> Self {
-        Self { flags: FlagPlace::Apart, ..self }
+    /// Puts the slot lines apart, with groups of this many blocks.
+    fn apart(self, group_blocks: u8) -> Self {
+        Self { flags: FlagPlace::Apart { group_blocks }, ..self }
     }
 
     fn taking(self, receive_method: ReceiveMethod) -> Self {

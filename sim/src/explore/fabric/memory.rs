@@ -44,7 +44,7 @@ impl Bytes {
     pub(super) fn landing(layout: Layout) -> Self {
         let bytes = match layout.flags {
             FlagPlace::Inside => layout.bytes(),
-            FlagPlace::Apart => layout.block_count * (LINE_STRIDE_BYTES + layout.block_bytes),
+            FlagPlace::Apart { .. } => layout.block_count * (LINE_STRIDE_BYTES + layout.block_bytes),
         };
         Self { map: Map::Landing(layout), bytes: vec![0; bytes as usize] }
     }
@@ -81,7 +81,7 @@ impl Bytes {
     /// Returns the index of byte `at`. The padding between separate slot lines and the blocks is not stored.
     const fn place(&self, at: u32) -> usize {
         assert!(!matches!(self.map, Map::Nothing), "a landing buffer is used, and is not there");
-        if let Map::Landing(Layout { block_bytes, block_count, flags: FlagPlace::Apart }) = self.map {
+        if let Map::Landing(Layout { block_bytes, block_count, flags: FlagPlace::Apart { .. } }) = self.map {
             let lines = block_count * LINE_STRIDE_BYTES;
             let pad = lines.next_multiple_of(4096) - lines;
             assert!(at < lines || at - lines >= pad && at < lines + pad + block_bytes * block_count);

@@ -13,7 +13,7 @@ mod write;
 use std::rc::Rc;
 
 use superpipe_core::{
-    Arrival, Busy, Caps, Completion, CopyHint, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line,
+    Arrival, Busy, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Finished, Job, LINE_BYTES, Line,
     Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, ExposedMemories, Memory, Place, crc32c};
@@ -288,13 +288,16 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
     }
 
     /// Notes the count or flag of a write.
-    fn flagged(&mut self, side: usize, to: Memory, at: u32, bytes: u32, word: u64) {
-        match to.place {
-            Place::Landing if DIRECT => self.ownership[to.owner].change().on_filled(to.index, at, bytes),
-            Place::ControlPage if at == control_page::ACK => {
-                self.ownership[side].change().on_acknowledge(word)
+    fn flagged(&mut self, side: usize, to: Memory, at: u32, header: Option<&Line>, word: u64) {
+        match (to.place, header) {
+            (Place::Landing, Some(line)) if DIRECT => {
+                self.ownership[to.owner].change().on_header(to.index, at, line);
             }
-            Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable => {}
+            (Place::Landing, None) if DIRECT => self.ownership[to.owner].change().on_flag(to.index, at),
+            (Place::ControlPage, _) if at == control_page::ACK => {
+                self.ownership[side].change().on_acknowledge(word);
+            }
+            (Place::Landing | Place::ControlPage | Place::Exposed | Place::Writable, _) => {}
         }
     }
 
@@ -364,7 +367,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         self.own_bytes(*link, from).line(at)
     }
 
-    fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyHint) {
+    fn copy_out(&mut self, link: &mut usize, from: Memory, at: u32, to: &mut [u8], _: CopyKernel) {
         assert!(from.owner == *link && from.place != Place::ControlPage, "{from:?} is copied out");
         to.copy_from_slice(self.visible(from, at, length(to)));
     }
@@ -378,7 +381,7 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         let words = line.0.map(u64::to_le_bytes);
         let data = words.as_flattened();
         self.write(*link, to, at, data);
-        self.flagged(*link, to, at, LINE_BYTES, line.0[0]);
+        self.flagged(*link, to, at, Some(line), line.0[0]);
         self.store(*link, to, at, data, Write::cut_stored(to, at, &self.case));
     }
 
@@ -386,11 +389,11 @@ impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
         assert!(at.is_multiple_of(8), "a flag at {at}");
         let data = flag.to_le_bytes();
         self.write(*link, to, at, &data);
-        self.flagged(*link, to, at, 8, flag);
+        self.flagged(*link, to, at, None, flag);
         self.store(*link, to, at, &data, vec![1]);
     }
 
-    fn copy_in(&mut self, link: &mut usize, to: Memory, at: u32, from: &[u8]) {
+    fn copy_in(&mut self, link: &mut usize, to: Memory, at: u32, from: &[u8], _: CopyKernel) {
         if to.place == Place::Writable {
             return self.write_offered(*link, to, at, from);
         }

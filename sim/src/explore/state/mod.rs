@@ -7,6 +7,7 @@ mod lending;
 mod offering;
 mod receiving;
 mod sending;
+mod windows;
 
 use core::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -188,6 +189,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             if case.close_policy[side] == ClosePolicy::Abort && end.closed().is_none() {
                 steps.push(Step::Abort(side));
             }
+            self.window_steps(side, &mut steps);
             self.growing_steps(side, &mut steps);
             self.exposing_steps(side, &mut steps);
             self.offering_steps(side, &mut steps);
@@ -248,6 +250,7 @@ impl<const DIRECT: bool> State<DIRECT> {
             Step::Close(side) => self.close(side),
             Step::Abort(side) => self.abort(side),
             Step::Shrink(side) => self.shrink(side),
+            Step::SetWindow { side, blocks } => self.set_window(side, blocks),
             Step::Expose(side) => self.expose(side) && self.take_events(side),
             Step::Withdraw(side) => self.withdraw(side) && self.take_events(side),
             Step::SendStale(side) => self.begin(side, true) && self.take_events(side),

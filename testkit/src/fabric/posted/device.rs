@@ -3,7 +3,8 @@
 use superpipe_core::{Completion, DestinationClaim, Registration, WrId};
 
 use super::Posted;
-use crate::fabric::memory::{Memory, Place};
+use crate::fabric::buffers::Buffers;
+use crate::fabric::memory::{Memories, Memory, Place};
 
 /// Most pieces of a write: enough that a block's payload and flag arrive separately in any order.
 const PIECES_MAX: usize = 6;
@@ -96,11 +97,7 @@ impl Posted {
         write.pieces_left -= 1;
         let (at, bytes) = write.pieces[write.pieces_left];
         let Write { id, link, target, wr, pieces_left, .. } = *write;
-        let from = match (&write.read, target) {
-            (Some((start, read)), _) => &read[(at - start) as usize..][..bytes as usize],
-            (None, Target::Image(to)) => self.images.bytes(to, at, bytes),
-            (None, Target::Remote(ends)) => self.buffers.source(ends.from, at, bytes),
-        };
+        let from = source(&self.images, &self.buffers, &self.writes[index], (at, bytes));
         let to = match target {
             Target::Image(to) => to,
             Target::Remote(ends) => {
@@ -113,6 +110,14 @@ impl Posted {
         if pieces_left == 0 && (wr.is_none() || to.place == Place::ControlPage) {
             self.owned[link].retain(|owned| owned.id != id);
         }
+    }
+
+    /// Returns true if the memory holds the bytes of all pieces of a write to it that are not visible, so that its reader may have seen it complete.
+    pub(super) fn holds_rest(&self, index: usize, to: Memory) -> bool {
+        let write = &self.writes[index];
+        write.pieces[..write.pieces_left].iter().all(|&(at, bytes)| {
+            source(&self.images, &self.buffers, write, (at, bytes)) == self.memories.bytes(to, at, bytes)
+        })
     }
 
     /// Makes the rest of a write visible.
@@ -167,5 +172,19 @@ impl Posted {
             }
         }
         self.retire(index);
+    }
+}
+
+/// Returns the bytes of a piece: what the device has read, or would read now.
+fn source<'a>(
+    images: &'a Memories,
+    buffers: &'a Buffers,
+    write: &'a Write,
+    (at, bytes): (u32, u32),
+) -> &'a [u8] {
+    match (&write.read, write.target) {
+        (Some((start, read)), _) => &read[(at - start) as usize..][..bytes as usize],
+        (None, Target::Image(to)) => images.bytes(to, at, bytes),
+        (None, Target::Remote(ends)) => buffers.source(ends.from, at, bytes),
     }
 }

@@ -18,9 +18,18 @@ impl JobEffects<Image> for Posted {
     }
 
     fn release_landing(&mut self, memory: Memory) {
-        let is_under_way =
-            self.writes.iter().any(|write| write.target == Target::Image(memory) && write.pieces_left > 0);
-        assert!(!is_under_way, "{memory:?} is released, and writes to it are under way");
+        // A block may have been seen complete, consumed and acknowledged before its last piece arrived, if the memory held the same bytes. The
+        // rest is in place before RETIRED, which is posted afterwards (wire.md 4.6).
+        while let Some(index) = self
+            .writes
+            .iter()
+            .position(|write| write.target == Target::Image(memory) && write.pieces_left > 0)
+        {
+            let is_held = self.holds_rest(index, memory);
+            assert!(is_held, "{memory:?} is released, and writes to it are under way");
+            self.place_rest(index);
+            self.retire(index);
+        }
         self.ownership[memory.owner].release(memory.index);
         self.memories.provision(memory, 0);
     }

@@ -52,7 +52,7 @@ fn negotiated_values_survive_the_wire() {
     assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
     let proposed = Tuning { landing_bytes: Some(100_000), ..Tuning::default() };
     let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &proposed).unwrap();
-    assert_eq!(negotiated.layout.block_count, 6);
+    assert_eq!(negotiated.layout.block_count, 24);
     assert_eq!(proposed.check(&negotiated, &Defaults::SHM), Ok(()));
 }
 
@@ -71,7 +71,7 @@ fn either_end_proposes_when_landing_buffers_are_provisioned() {
         assert_eq!(negotiated.landing, landing);
         let first_is_base = negotiated.first_layout() == control_page::BASE_LAYOUT;
         assert_eq!(first_is_base, landing == LandingMode::OnDemand);
-        assert_eq!(negotiated.layout.block_count, 32, "the largest one in either mode");
+        assert_eq!(negotiated.layout.block_count, 128, "the largest one in either mode");
         let mut packet = Packet::new(Kind::Welcome);
         packet.set_tuning(&negotiated.to_tuning());
         assert_eq!(Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM), Ok(negotiated));
@@ -148,13 +148,69 @@ fn invalid_proposals_are_refused() {
 fn values_that_nobody_proposes_are_the_fabrics() {
     let negotiated = Defaults::SHM.negotiate(&Tuning::default(), &Tuning::default()).unwrap();
     assert_eq!((negotiated.config.c0_bytes, negotiated.config.order_asserted), (64 << 10, false));
-    assert_eq!((negotiated.layout.block_bytes, negotiated.layout.block_count), (BLOCK_BYTES, 32));
+    let flags = FlagPlace::Apart { group_blocks: 4 };
+    assert_eq!(negotiated.layout, Layout { block_bytes: SHM_BLOCK_BYTES, block_count: 128, flags });
     assert_eq!(negotiated.to_tuning().chunk_bytes, None);
     for ordered in [false, true] {
         let arrival = if ordered { Arrival::Flag } else { Arrival::CheckedFlag };
         let posted = Defaults { flags: FlagPlace::Inside, ordered, arrival, c0_bytes: 100, ..Defaults::SHM };
         let config = posted.negotiate(&Tuning::default(), &Tuning::default()).unwrap().config;
         assert_eq!((config.c0_bytes, config.order_asserted, config.arrival), (100, ordered, arrival));
+    }
+}
+
+/// wire.md 2.4, 6.2
+#[test]
+fn a_group_has_16_kib_unless_an_end_proposes_another() {
+    let none = Tuning::default();
+    let groups = |listening: &Tuning, connecting: &Tuning| {
+        let negotiated = Defaults::SHM.negotiate(listening, connecting)?;
+        let mut packet = Packet::new(Kind::Welcome);
+        packet.set_tuning(&negotiated.to_tuning());
+        assert_eq!(u32::from(packet.0[50]), negotiated.layout.group_blocks());
+        assert_eq!(Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM), Ok(negotiated));
+        Ok::<_, Disagreement>(negotiated.layout.group_blocks())
+    };
+    for (block_bytes, group) in [
+        (128, 16),
+        (1 << 10, 16),
+        (1088, 8),
+        (2 << 10, 8),
+        (4 << 10, 4),
+        (4160, 2),
+        (8 << 10, 2),
+        (8256, 1),
+        (1 << 20, 1),
+    ] {
+        let proposed = Tuning { block_bytes: Some(block_bytes), ..none };
+        assert_eq!(groups(&proposed, &none), Ok(group), "blocks of {block_bytes}");
+    }
+    let of = |group_blocks| Tuning { group_blocks: Some(group_blocks), ..none };
+    for group in [1, 2, 4, 8, 16] {
+        assert_eq!(groups(&of(group), &none), Ok(group.into()));
+        assert_eq!(groups(&none, &of(group)), Ok(group.into()));
+    }
+    for group in [0, 3, 5, 17, 32, 255] {
+        let text = Defaults::validate(&of(group)).unwrap_err().to_string();
+        assert!(text.ends_with(&std::format!("1, 2, 4, 8 or 16 of them, and not {group}")), "{text}");
+    }
+    let text = groups(&of(2), &of(4)).unwrap_err().to_string();
+    assert!(text.contains("group-blocks is 2 at the listening end and 4 at the connecting"), "{text}");
+    let posted = Defaults { flags: FlagPlace::Inside, ..Defaults::SHM };
+    assert_eq!(posted.negotiate(&of(2), &of(4)).unwrap().layout.flags, FlagPlace::Inside);
+}
+
+#[test]
+fn blocks_of_a_large_ring_are_larger_unless_proposed() {
+    let none = Tuning::default();
+    for (landing_bytes, block_bytes, group) in
+        [(256 << 20, 4 << 10, 4), ((256 << 20) + 4096, 8 << 10, 2), ((1 << 30) - (64 << 10), 16 << 10, 1)]
+    {
+        let proposed = Tuning { landing_bytes: Some(landing_bytes), ..none };
+        let layout = Defaults::SHM.negotiate(&proposed, &none).unwrap().layout;
+        assert_eq!((layout.block_bytes, layout.group_blocks()), (block_bytes, group));
+        let proposed = Tuning { block_bytes: Some(4 << 10), ..proposed };
+        assert_eq!(Defaults::validate(&proposed).is_ok(), block_bytes == 4 << 10);
     }
 }
 

@@ -85,11 +85,12 @@ struct World {
 
 fn world() -> impl Strategy<Value = World> {
     let layout = || {
-        (prop::sample::select(vec![128, 192, 256, 512]), 2..12u32, any::<bool>()).prop_map(
-            |(block_bytes, block_count, apart)| Layout {
+        let groups = prop::option::of(prop::sample::select(vec![1, 2, 4, 16]));
+        (prop::sample::select(vec![128, 192, 256, 512]), 2..12u32, groups).prop_map(
+            |(block_bytes, block_count, group)| Layout {
                 block_bytes,
                 block_count,
-                flags: if apart { FlagPlace::Apart } else { FlagPlace::Inside },
+                flags: group.map_or(FlagPlace::Inside, |group_blocks| FlagPlace::Apart { group_blocks }),
             },
         )
     };

@@ -1,0 +1,281 @@
+//! Machines by tables: what each kernel's copy of a block takes, with noise, and what the choice makes of it.
+
+extern crate std;
+
+use super::*;
+use crate::copying::cost::NS_MAX;
+
+const BLOCK: u32 = 16 << 10;
+
+/// A machine whose kernels take these nanoseconds for a block, and a choice on it.
+struct Machine {
+    chooser: KernelChooser,
+    class: SizeClass,
+    ns: [u64; 4],
+    /// What a kernel takes instead where it has copied the blocks before, too.
+    alone: Option<(CopyKernel, u64)>,
+    /// Percent of noise either way, and one in this many copies takes a hundred times as long.
+    noise: u64,
+    outliers: u64,
+    seed: u64,
+    blocks: u64,
+    /// Time of all copies, and blocks that other kernels than the chosen one have copied.
+    spent: u64,
+    tried: u64,
+}
+
+impl Machine {
+    fn new(ns: [u64; 4]) -> Self {
+        let class = SizeClass::of(64 << 10);
+        let chooser = KernelChooser::new(KernelSet::ALL, None, (0, 4), 32 << 20);
+        Self {
+            chooser,
+            class,
+            ns,
+            alone: None,
+            noise: 0,
+            outliers: 0,
+            seed: 1,
+            blocks: 0,
+            spent: 0,
+            tried: 0,
+        }
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.seed >> 33) % below
+    }
+
+    fn run(&mut self, blocks: u64) {
+        for _ in 0..blocks {
+            let plan = self.chooser.plan(self.class, self.blocks, true);
+            assert!(plan.is_timed || plan.first == plan.others);
+            assert_eq!(plan.others, self.chooser.chosen(self.class));
+            let ns = match self.alone {
+                Some((kernel, ns)) if kernel == plan.first && kernel == plan.others => ns,
+                _ => self.ns[plan.first as usize],
+            };
+            let noise = ns * self.noise / 100;
+            let mut took = ns - noise + self.random(2 * noise + 1);
+            if self.outliers > 0 && self.random(self.outliers) == 0 {
+                took *= 100;
+            }
+            self.spent += ns;
+            self.tried += u64::from(plan.first != plan.others);
+            self.blocks += 1;
+            if plan.is_timed {
+                self.chooser.note(self.class, plan.first, BLOCK, took);
+            }
+        }
+    }
+
+    fn chosen(&self) -> CopyKernel {
+        self.chooser.chosen(self.class)
+    }
+}
+
+/// What the kernels took where cores are near, apart and far (docs/performance.md), and the best.
+const NEAR: ([u64; 4], CopyKernel) = ([450, 460, 700, 1400], CopyKernel::Plain);
+const APART: ([u64; 4], CopyKernel) = ([1200, 1300, 950, 2100], CopyKernel::Fetching);
+const FAR: ([u64; 4], CopyKernel) = ([9000, 9100, 12_000, 2000], CopyKernel::Streaming);
+
+#[test]
+fn the_best_kernel_is_chosen_at_each_distance() {
+    for (ns, best) in [NEAR, APART, FAR, ([700, 500, 2600, 800], CopyKernel::String)] {
+        let mut machine = Machine { noise: 10, ..Machine::new(ns) };
+        machine.run(300);
+        assert_eq!(machine.chosen(), best, "{ns:?}");
+    }
+}
+
+/// 64 KiB at 2 GB/s take 33 µs: 20 ms are 600 messages, 2400 blocks.
+#[test]
+fn a_change_of_distance_is_answered_within_20_ms() {
+    let mut machine = Machine { noise: 10, ..Machine::new(NEAR.0) };
+    for (ns, best) in [FAR, NEAR, APART, FAR, APART, NEAR].into_iter().cycle().take(30) {
+        machine.ns = ns;
+        let is_as_good = |machine: &Machine| ns[machine.chosen() as usize] * 9 <= ns[best as usize] * 10;
+        machine.run(2400);
+        assert!(is_as_good(&machine), "{ns:?}: {:?}", machine.chosen());
+        machine.run(10_000);
+        assert!(is_as_good(&machine), "{ns:?}, later: {:?}", machine.chosen());
+    }
+}
+
+#[test]
+fn kernels_that_are_much_the_same_do_not_replace_each_other() {
+    let mut machine = Machine { noise: 20, outliers: 50, ..Machine::new([500, 497, 503, 495]) };
+    machine.run(1_000_000);
+    assert!(machine.chooser.changes() <= 20, "{} changes", machine.chooser.changes());
+    let mut machine = Machine { noise: 3, outliers: 50, ..Machine::new([500, 497, 503, 495]) };
+    machine.run(1_000_000);
+    assert_eq!(machine.chooser.changes(), 0);
+}
+
+#[test]
+fn outliers_change_nothing() {
+    for outliers in [10, 20, 100] {
+        let mut machine = Machine { outliers, noise: 5, ..Machine::new(NEAR.0) };
+        machine.run(200_000);
+        assert_eq!((machine.chosen(), machine.chooser.changes()), (CopyKernel::Plain, 0), "{outliers}");
+    }
+}
+
+#[test]
+fn trials_cost_little() {
+    for (ns, _) in [NEAR, APART, FAR] {
+        let mut machine = Machine { noise: 10, outliers: 100, ..Machine::new(ns) };
+        machine.run(100_000);
+        let least = ns.into_iter().min().unwrap() * machine.blocks;
+        assert!(machine.spent < least + least / 50, "{ns:?}: {} of {least} ns", machine.spent);
+        assert!(machine.tried < machine.blocks / 100);
+    }
+}
+
+/// A machine whose times mean nothing opens the class ever more rarely.
+#[test]
+fn noise_alone_makes_few_trials() {
+    let mut machine = Machine { noise: 90, outliers: 4, ..Machine::new([500; 4]) };
+    machine.run(1_000_000);
+    assert!(machine.tried < machine.blocks / 50, "{} of {}", machine.tried, machine.blocks);
+}
+
+#[test]
+fn absurd_measurements_are_ignored_or_lead_to_some_kernel() {
+    let mut machine = Machine::new(NEAR.0);
+    let class = machine.class;
+    for (bytes, ns) in [(0, 5), (5, 0), (BLOCK, u64::MAX), (BLOCK, NS_MAX + 1), (1, NS_MAX), (u32::MAX, 1)] {
+        for kernel in CopyKernel::ALL {
+            for _ in 0..20 {
+                machine.chooser.note(class, kernel, bytes, ns);
+            }
+        }
+    }
+    machine.run(20_000);
+    assert_eq!(machine.chosen(), CopyKernel::Plain, "what follows is believed again");
+}
+
+#[test]
+fn a_pinned_kernel_stays_and_nothing_is_timed() {
+    for pinned in CopyKernel::ALL {
+        let mut chooser = KernelChooser::new(KernelSet::ALL, Some(pinned), (0, 4), 0);
+        for blocks in 0..1000 {
+            let plan = chooser.plan(SizeClass::of(1 << 20), blocks, true);
+            assert_eq!((plan.first, plan.others, plan.is_timed), (pinned, pinned, false));
+            chooser.note(plan.class, CopyKernel::Plain, BLOCK, 1);
+        }
+    }
+    // One that the fabric has not is no reason to copy by it.
+    let chooser = KernelChooser::new(KernelSet::PLAIN, Some(CopyKernel::Streaming), (0, 4), 0);
+    assert_eq!(chooser.all_chosen(), [CopyKernel::Plain; SIZE_CLASSES]);
+}
+
+#[test]
+fn classes_choose_apart_and_long_messages_begin_streaming() {
+    let chooser = KernelChooser::new(KernelSet::ALL, None, (0, 4), 32 << 20);
+    let [.., largest] = chooser.all_chosen();
+    assert_eq!(largest, CopyKernel::Streaming);
+    assert_eq!(chooser.all_chosen()[..4], [CopyKernel::Plain; 4]);
+    let mut machine = Machine::new(FAR.0);
+    machine.run(1000);
+    assert_eq!(machine.chooser.chosen(SizeClass::of(4 << 10)), CopyKernel::Plain);
+}
+
+#[test]
+fn blocks_are_counted_across_the_wrap() {
+    let chooser = KernelChooser::new(KernelSet::ALL, None, (u64::MAX - 1000, 4), 32 << 20);
+    let mut machine = Machine { chooser, blocks: u64::MAX - 1000, ..Machine::new(FAR.0) };
+    for _ in 0..2000 {
+        let plan = machine.chooser.plan(machine.class, machine.blocks, true);
+        machine.blocks = machine.blocks.wrapping_add(1);
+        if plan.is_timed {
+            let ns = machine.ns[plan.first as usize];
+            machine.chooser.note(machine.class, plan.first, BLOCK, ns);
+        }
+    }
+    assert_eq!(machine.chosen(), CopyKernel::Streaming);
+}
+
+/// A kernel that is good among others and bad by itself is chosen ever more rarely.
+#[test]
+fn a_kernel_that_does_not_prove_itself_is_left_alone() {
+    let ns = [1000, 1010, 1200, 800];
+    let mut machine = Machine { alone: Some((CopyKernel::Streaming, 1100)), noise: 5, ..Machine::new(ns) };
+    machine.run(1_000_000);
+    assert!(machine.chooser.changes() <= 24, "{} changes", machine.chooser.changes());
+    assert!(machine.spent < 1012 * machine.blocks, "{} ns a block", machine.spent / machine.blocks);
+}
+
+/// Long messages are timed by groups, and those below 16 KiB by blocks.
+#[test]
+fn the_distance_of_timed_copies_is_in_groups() {
+    for (bytes, group_blocks, between) in [(64 << 10, 1, 8), (64 << 10, 4, 32), (4 << 10, 4, 8)] {
+        let mut chooser = KernelChooser::new(KernelSet::ALL, None, (0, 4), 32 << 20);
+        chooser.set_group(group_blocks);
+        let timed = (0..100).filter(|blocks| chooser.plan(SizeClass::of(bytes), *blocks, true).is_timed);
+        let timed: std::vec::Vec<u64> = timed.take(2).collect();
+        assert_eq!(timed, [0, between], "{bytes} {group_blocks}");
+    }
+}
+
+/// Copies whose cost noise does not explain are timed soon, so that a move that costs much is answered within few of them.
+#[test]
+fn a_doubted_cost_is_timed_soon() {
+    for group_blocks in [1, 4] {
+        let mut machine = Machine::new(NEAR.0);
+        machine.chooser.set_group(group_blocks);
+        machine.run(10_000);
+        machine.ns = FAR.0;
+        let mut blocks = 0;
+        while machine.chosen() != CopyKernel::Streaming {
+            machine.run(1);
+            blocks += 1;
+        }
+        // The first one in 64 groups, or in 128 if that is a trial, then the other two of three in five and two signs, and all four kernels five times.
+        let most = u64::from(group_blocks) * (128 + 8 * (4 + 20));
+        assert!(blocks <= most, "{blocks} blocks, groups of {group_blocks}");
+    }
+}
+
+/// A single outlier makes one more timing, and that is all.
+#[test]
+fn an_outlier_makes_one_more_timing() {
+    let mut machine = Machine::new(NEAR.0);
+    machine.run(10_000);
+    let class = machine.class;
+    loop {
+        let plan = machine.chooser.plan(class, machine.blocks, true);
+        machine.blocks += 1;
+        if plan.is_timed && plan.first == plan.others {
+            machine.chooser.note(class, plan.first, BLOCK, 100 * NEAR.0[0]);
+            break;
+        } else if plan.is_timed {
+            machine.chooser.note(class, plan.first, BLOCK, machine.ns[plan.first as usize]);
+        }
+    }
+    let begin = machine.blocks;
+    let mut timed = std::vec::Vec::new();
+    while timed.len() < 3 {
+        let plan = machine.chooser.plan(class, machine.blocks, true);
+        if plan.is_timed {
+            timed.push(machine.blocks - begin + 1);
+            machine.chooser.note(class, plan.first, BLOCK, machine.ns[plan.first as usize]);
+        }
+        machine.blocks += 1;
+    }
+    assert_eq!(timed, [8, 8 + 64, 8 + 2 * 64]);
+}
+
+/// Moves that change no kernel open the class each time: only an opening after which the cost is what it was makes the next one rarer.
+#[test]
+fn moves_that_change_no_kernel_do_not_make_it_deaf() {
+    let mut machine = Machine::new(NEAR.0);
+    for factor in [1, 2, 4, 1, 3, 1, 2, 1, 4, 2, 1].into_iter().cycle().take(40) {
+        machine.ns = NEAR.0.map(|ns| ns * factor);
+        machine.run(2000);
+    }
+    machine.ns = APART.0;
+    machine.run(1200);
+    assert_eq!(machine.chosen(), CopyKernel::Fetching);
+}

@@ -1,0 +1,458 @@
+//! The choice of the window: how much of the peer's landing buffer a direction cycles through. wire.md 4.11.
+//!
+//! ```text
+//!          the cost of a copy, or its kernel, has changed            one candidate after the other
+//!   REST -----------------------------------------------> OPENING ---------------------------------> REST
+//!    |                                                    (tries at once)                             ^
+//!    +-- a second has passed, or up to 16 since trials were lost --> SERIES of one candidate ---------+
+//! ```
+//!
+//! Candidates are the whole ring, a quarter of it, a sixteenth and so on. A *trial* compares two of them: copies are timed in the chosen window, then
+//! the other one is in force for a lap, and the copies of the next laps are timed. A *series* is trials of one candidate, and ends when it
+//! has won or lost often enough. A candidate that won is chosen, and has to prove itself.
+//!
+//! The window is one for all classes of messages. The class that moves most blocks decides, and no other is timed for it.
+//!
+//! Costs are nanoseconds for 64 KiB, times nanoseconds, sizes blocks where nothing else is said.
+
+use super::chooser::KernelState;
+use super::cost::{BETTER_Q4, parts};
+use super::decider::{Decider, Takeover};
+use super::samples::Samples;
+use super::series::{Outcome, Series};
+use super::size_class::SizeClass;
+use super::watch::Watch;
+use super::windows::{CANDIDATES_MAX, Windows};
+use super::wish::{LapNow, WindowReason, Wish};
+use crate::nanos::Nanos;
+use crate::wire::layout::Layout;
+
+/// Shortest and longest time from the end of a series to the next one: the time doubles with each series that has changed nothing.
+const INTERVAL_NS: [u64; 2] = [1_000_000_000, 16_000_000_000];
+
+/// Timed blocks in a lap of a trial. A receiver acknowledges so often, and tells the newest timing only.
+const TIMED_PER_LAP: u32 = 8;
+/// Most blocks from one that is timed for a window to the next: 16 groups of the default layout. A settled choice of kernels leaves 64.
+const BLOCKS_BETWEEN_MAX: u32 = 64;
+
+/// Laps, of the larger window, after which a trial that lacks timings is lost: chunks may be long, and only their first blocks are timed. A receiver
+/// that sees other laps for twice as long takes them for usual (`LapsSeen`).
+const LAPS_MAX: u32 = 8;
+
+/// Timed copies in a window that was just chosen, after which their cost must be less than in the one before.
+const PROOF: u8 = 8;
+
+/// A candidate that is tried.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    candidate: usize,
+    /// Cost in the chosen window.
+    base: u32,
+    /// Count of blocks from which on it is lost.
+    until: u64,
+    samples: Samples,
+}
+
+/// The window before the chosen one, its cost, and the timed copies that are left to prove that the new one is better.
+#[derive(Clone, Copy, Debug)]
+struct Proof {
+    before: usize,
+    cost: u32,
+    left: u8,
+}
+
+/// The choice of the window of one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowChooser {
+    windows: Windows,
+    is_pinned: bool,
+    /// Bytes that were given, or that were chosen last: the window of the next landing buffer.
+    wanted_bytes: u32,
+    has_chosen: bool,
+    changes: u32,
+    chosen: usize,
+    /// Costs in the chosen window, since the last trial.
+    base: Samples,
+    trial: Option<Trial>,
+    series: Option<Series>,
+    proof: Option<Proof>,
+    /// Candidates that are left to be tried at once, a bit for each.
+    to_try: u8,
+    /// Candidate that was tried last; how many series each is left out of, and how often it failed to prove itself.
+    last_tried: usize,
+    left_out: [u8; CANDIDATES_MAX],
+    failed: [u8; CANDIDATES_MAX],
+    /// End of the last series, and the time to the next one.
+    last: Option<Nanos>,
+    interval_ns: u64,
+    /// The cost in the chosen window.
+    watch: Watch,
+    /// [`KernelState::news`] of the class that decides, as far as known.
+    kernel_news: Option<u32>,
+    /// Its kernels are timed by themselves, and tell when the cores have moved.
+    kernels_tell: bool,
+    decider: Decider,
+    /// Count of blocks from which on the next chunk is timed.
+    due: u64,
+    /// Chunks are timed for a trial or a proof.
+    is_measuring: bool,
+}
+
+impl WindowChooser {
+    /// Makes the choice of a direction in which `blocks` blocks were sent; with `pinned` bytes there is none.
+    pub(crate) const fn new(pinned: Option<u32>, blocks: u64) -> Self {
+        let (is_pinned, wanted_bytes) = match pinned {
+            Some(bytes) => (true, bytes),
+            None => (false, Windows::START_BYTES),
+        };
+        Self {
+            windows: Windows::NONE,
+            is_pinned,
+            wanted_bytes,
+            has_chosen: false,
+            changes: 0,
+            chosen: 0,
+            base: Samples::NONE,
+            trial: None,
+            series: None,
+            proof: None,
+            to_try: 0,
+            last_tried: 0,
+            left_out: [0; CANDIDATES_MAX],
+            failed: [0; CANDIDATES_MAX],
+            last: None,
+            interval_ns: INTERVAL_NS[0],
+            watch: Watch::NEW,
+            kernel_news: None,
+            kernels_tell: false,
+            decider: Decider::new(blocks),
+            due: blocks,
+            is_measuring: false,
+        }
+    }
+
+    /// Chooses in another landing buffer, whose laps have `least_blocks` blocks at least. Windows of fewer than `least_bytes` bytes are not chosen.
+    pub(crate) fn enter(&mut self, layout: Layout, least_blocks: u32, least_bytes: u32) {
+        self.windows = Windows::of_ring(layout, least_blocks, least_bytes);
+        self.chosen = self.windows.nearest(self.wanted_bytes);
+        self.forget();
+        (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+        self.open();
+    }
+
+    /// Uses a window of this many bytes from now on; with `None` chooses again.
+    pub(crate) fn pin(&mut self, bytes: Option<u32>) {
+        (self.is_pinned, self.is_measuring) = (bytes.is_some(), false);
+        self.has_chosen = false;
+        self.wanted_bytes = bytes.unwrap_or(Windows::START_BYTES);
+        self.chosen = self.windows.nearest(self.wanted_bytes);
+        self.forget();
+        self.open();
+    }
+
+    /// Returns the blocks of the laps that begin from now on.
+    pub(crate) fn blocks(&self) -> u32 {
+        if self.is_pinned {
+            return self.windows.clamped(self.wanted_bytes);
+        }
+        self.windows.blocks(self.trial.map_or(self.chosen, |trial| trial.candidate))
+    }
+
+    /// Returns the blocks of the window that was chosen or given, also while another one is tried.
+    pub(crate) fn chosen_blocks(&self) -> u32 {
+        if self.is_pinned { self.blocks() } else { self.windows.blocks(self.chosen) }
+    }
+
+    /// Returns the bytes that were given.
+    pub(crate) fn pinned(&self) -> Option<u32> {
+        self.is_pinned.then_some(self.wanted_bytes)
+    }
+
+    /// Returns how often another window was chosen. Trials do not count.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// Returns the reason for the window.
+    pub(crate) const fn reason(&self) -> WindowReason {
+        match (self.is_pinned, self.has_chosen && self.windows.count() > 1) {
+            (true, _) if self.wanted_bytes == u32::MAX => WindowReason::Start,
+            (true, _) => WindowReason::Pinned,
+            (false, true) => WindowReason::Chosen,
+            (false, false) => WindowReason::Start,
+        }
+    }
+
+    /// Returns true if copies in laps of this length say what kernels take: no trial was under way.
+    pub(crate) fn is_usual(&self, lap_blocks: u32) -> bool {
+        !self.may_choose() || lap_blocks == self.windows.blocks(self.chosen)
+    }
+
+    /// Returns true if chunks are timed for a trial or a proof.
+    #[inline]
+    pub(crate) const fn is_measuring(&self) -> bool {
+        self.is_measuring
+    }
+
+    /// Returns true if there is a choice.
+    #[inline]
+    const fn may_choose(&self) -> bool {
+        !self.is_pinned && self.windows.count() > 1
+    }
+
+    /// Returns how to copy a chunk of a message of this class, which begins after `blocks` blocks of its direction.
+    #[inline]
+    pub(crate) fn plan(&mut self, class: SizeClass, blocks: u64, lap: LapNow, kernels: KernelState) -> Wish {
+        if self.may_choose() { self.plan_chunk(class, blocks, lap, kernels) } else { Wish::Any }
+    }
+
+    fn plan_chunk(&mut self, class: SizeClass, blocks: u64, lap: LapNow, kernels: KernelState) -> Wish {
+        self.weigh(class, blocks);
+        self.is_measuring = false;
+        let decides = self.decider.is(class);
+        if decides {
+            self.kernels_tell = kernels.is_timed;
+            if kernels.is_settled {
+                self.note_kernels(kernels.news);
+            } else if self.trial.is_some() {
+                self.forget();
+            }
+        }
+        if self.trial.is_some_and(|trial| is_reached(blocks, trial.until)) {
+            self.end_trial(Outcome::Lost, None);
+        }
+        if !lap.is_first && lap.blocks != lap.before || lap.blocks != self.blocks() {
+            return Wish::Quiet;
+        }
+        let is_trial = self.trial.is_some();
+        if !decides || !kernels.is_settled {
+            return if is_trial { Wish::Quiet } else { Wish::Any };
+        }
+        let is_dense = is_trial || self.wants_base();
+        self.is_measuring = is_dense;
+        if !is_dense && kernels.is_timed {
+            return Wish::Any;
+        }
+        if lap.is_first || !is_reached(blocks, self.due) {
+            return Wish::Quiet;
+        }
+        let dense = (lap.blocks / TIMED_PER_LAP).clamp(2, BLOCKS_BETWEEN_MAX);
+        self.due = blocks.wrapping_add(u64::from(if is_dense { dense } else { BLOCKS_BETWEEN_MAX }));
+        Wish::Time
+    }
+
+    /// Returns true if copies in the chosen window are to be timed densely: for a trial, or a proof, or since the last one took another time.
+    const fn wants_base(&self) -> bool {
+        self.watch.is_doubted() || self.proof.is_some() || self.series.is_some() || self.to_try > 0
+    }
+
+    /// Handles the cost of a copy of a message of this class with its chosen kernel, which was made in a lap of `lap_blocks` blocks that was steady; `blocks`
+    /// blocks were sent since. Returns true if another window is chosen.
+    #[cold]
+    pub(crate) fn note(
+        &mut self,
+        class: SizeClass,
+        lap_blocks: u32,
+        cost: u32,
+        (now, blocks): (Nanos, u64),
+    ) -> bool {
+        if !self.may_choose() || !self.decider.is(class) {
+            return false;
+        }
+        if let Some(trial) = &mut self.trial {
+            if lap_blocks != self.windows.blocks(trial.candidate) {
+                return false;
+            }
+            trial.samples.add(cost);
+            let (cost, base) = (trial.samples.median(), trial.base);
+            let Some(cost) = cost else { return false };
+            let mut margin = BETTER_Q4;
+            planted!(WindowFlaps => margin = 16);
+            let outcome = if parts(cost, base) < margin { Outcome::Won } else { Outcome::Lost };
+            return self.end_trial(outcome, Some(now));
+        }
+        if lap_blocks != self.windows.blocks(self.chosen) {
+            return false;
+        }
+        self.base.add(cost);
+        self.watch.note(cost);
+        if let Some(proof) = self.proof {
+            return self.look_for_proof(proof);
+        }
+        let Some(cost) = self.base.median() else { return false };
+        let is_at_rest = self.series.is_none() && self.to_try == 0;
+        if is_at_rest && !self.kernels_tell && self.watch.has_moved(cost) {
+            (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+            self.watch.open();
+            self.open();
+        }
+        self.begin_trial(cost, now, blocks);
+        false
+    }
+
+    /// Handles the news of the kernels of the class that decides, which are settled: if they have changed, so may have the best window.
+    fn note_kernels(&mut self, news: u32) {
+        if self.kernel_news.replace(news).is_some_and(|known| known != news) {
+            self.forget();
+            self.open();
+        }
+    }
+
+    /// Forgets what was measured, and ends a trial without a result.
+    #[cold]
+    pub(crate) const fn forget(&mut self) {
+        if let Some(series) = &self.series {
+            self.to_try |= bit(series.candidate);
+        }
+        self.base = Samples::NONE;
+        (self.trial, self.series, self.proof) = (None, None, None);
+        self.watch.forget();
+    }
+
+    /// Tries all others at once, since what copies take has changed.
+    fn open(&mut self) {
+        planted!(WindowNeverTriesAgain => if self.last.is_some() { return; });
+        let others = (0..self.windows.count()).filter(|&other| other != self.chosen);
+        self.to_try = others.fold(0, |bits, other| bits | bit(other));
+        self.interval_ns = INTERVAL_NS[0];
+    }
+
+    /// Counts blocks for their class. The class that has moved most decides.
+    fn weigh(&mut self, class: SizeClass, blocks: u64) {
+        if let Some(takeover) = self.decider.weigh(class, blocks, self.windows.is_filled_by(class)) {
+            self.kernel_news = None;
+            self.forget();
+            self.to_try = 0;
+            // A program that changes between classes opens once for each, and waits for the next series from then on.
+            if takeover == Takeover::First {
+                self.open();
+            }
+        }
+    }
+
+    /// Begins a trial if one is due. Copies in the chosen window cost `base`.
+    fn begin_trial(&mut self, base: u32, now: Nanos, blocks: u64) {
+        if self.series.is_none() && !self.begin_series(now) {
+            return;
+        }
+        let Some(series) = &mut self.series else { return };
+        series.note_base(base);
+        let candidate = series.candidate;
+        let longest = self.windows.blocks(self.chosen).max(self.windows.blocks(candidate));
+        let until = blocks.wrapping_add(u64::from(longest * LAPS_MAX));
+        self.trial = Some(Trial { candidate, base, until, samples: Samples::NONE });
+    }
+
+    /// Begins the next series. Returns false if none is due, or the candidate whose turn it is is left out.
+    fn begin_series(&mut self, now: Nanos) -> bool {
+        let is_opening = self.to_try > 0;
+        if !is_opening && !self.is_time(now) {
+            return false;
+        }
+        let count = self.windows.count();
+        let Some(class) = self.decider.class() else { return false };
+        let mut others = (1..=count).map(|step| (self.last_tried + step) % count);
+        let next = others.find(|&other| {
+            let is_its_turn = !is_opening || self.to_try & bit(other) > 0;
+            is_its_turn && other != self.chosen && self.windows.may_try(other, class)
+        });
+        let Some(candidate) = next else {
+            self.to_try = 0;
+            return false;
+        };
+        self.last_tried = candidate;
+        self.to_try &= !bit(candidate);
+        let left_out = &mut self.left_out[candidate];
+        if *left_out > 0 {
+            *left_out -= 1;
+            self.end_series(Some(now));
+            return false;
+        }
+        self.series = Some(Series::new(candidate, is_opening));
+        true
+    }
+
+    /// Returns true if the time for another series has come. A clock that was set back begins the time anew.
+    fn is_time(&mut self, now: Nanos) -> bool {
+        planted!(WindowNeverTriesAgain => if self.last.is_some() { return false; });
+        planted!(WindowFlaps => return true);
+        match self.last {
+            None => true,
+            Some(last) if now.0 < last.0 => {
+                self.last = Some(now);
+                false
+            }
+            Some(last) => now.0 - last.0 >= self.interval_ns,
+        }
+    }
+
+    /// Ends a trial. Returns true if another window is chosen.
+    fn end_trial(&mut self, outcome: Outcome, now: Option<Nanos>) -> bool {
+        let (trial, series) = (self.trial.take(), self.series.as_mut());
+        self.base = Samples::NONE;
+        let (Some(trial), Some(series)) = (trial, series) else { return false };
+        series.note(outcome);
+        let mut has_won = series.has_won();
+        planted!(WindowFlaps => has_won = outcome == Outcome::Won);
+        if !has_won {
+            if series.has_lost() {
+                self.end_series(now);
+            }
+            return false;
+        }
+        let cost = series.base();
+        self.end_series(now);
+        self.interval_ns = INTERVAL_NS[0];
+        self.watch.relax();
+        self.proof = Some(Proof { before: self.chosen, cost, left: PROOF });
+        planted!(WindowFlaps => self.proof = None);
+        self.take(trial.candidate);
+        true
+    }
+
+    fn end_series(&mut self, now: Option<Nanos>) {
+        self.series = None;
+        self.last = now.or(self.last);
+        self.interval_ns = (self.interval_ns * 2).min(INTERVAL_NS[1]);
+    }
+
+    fn take(&mut self, candidate: usize) {
+        self.to_try &= !(bit(candidate) | bit(self.chosen));
+        self.chosen = candidate;
+        self.wanted_bytes = self.windows.bytes(candidate);
+        self.has_chosen = true;
+        self.changes = self.changes.wrapping_add(1);
+        self.watch.forget();
+        self.base = Samples::NONE;
+    }
+
+    /// Returns true if the chosen window has not proved itself, and the one before comes back.
+    fn look_for_proof(&mut self, proof: Proof) -> bool {
+        let left = proof.left - 1;
+        self.proof = (left > 0).then_some(Proof { left, ..proof });
+        let Some(cost) = self.base.median().filter(|_| left == 0) else { return false };
+        if cost < proof.cost {
+            self.watch.restart(cost);
+            return false;
+        }
+        let failed = self.chosen;
+        self.left_out[failed] = 1 << self.failed[failed];
+        self.failed[failed] = (self.failed[failed] + 1).min(7);
+        self.take(proof.before);
+        self.watch.restart(proof.cost);
+        true
+    }
+}
+
+/// Returns the bit of a candidate.
+const fn bit(candidate: usize) -> u8 {
+    1 << candidate
+}
+
+/// Returns true if the count of blocks has reached this one.
+const fn is_reached(blocks: u64, count: u64) -> bool {
+    blocks.wrapping_sub(count) < 1 << 63
+}
+
+#[cfg(test)]
+mod tests;
