@@ -31,8 +31,9 @@ pub(super) struct Watch {
     medians: u8,
     signs: u8,
     signs_max: u8,
-    /// Reference when the choice was opened, until it is settled; 0 for none.
+    /// Reference and its medians when the choice was opened, until it is settled; 0 for none.
     opened_at: u32,
+    medians_opened: u8,
     is_doubted: bool,
     doubts_left: u8,
 }
@@ -44,6 +45,7 @@ impl Watch {
         signs: 0,
         signs_max: SIGNS[0],
         opened_at: 0,
+        medians_opened: 0,
         is_doubted: false,
         doubts_left: 0,
     };
@@ -82,17 +84,22 @@ impl Watch {
         if self.reference == 0 {
             self.settle(median, false);
         }
-        let [below, above] = if self.medians < MEDIANS_MAX { MOVED_YOUNG_Q4 } else { MOVED_Q4 };
-        if (below..=above).contains(&parts(median, self.reference)) {
-            // It follows slowly, so that it is more exact than a single median, and the first one after a move, of old and new costs, does not carry it along.
-            self.medians = (self.medians + 1).min(MEDIANS_MAX);
-            let part = u32::from(self.medians);
-            self.reference = self.reference - self.reference / part + median / part;
+        let range = if self.medians < MEDIANS_MAX { MOVED_YOUNG_Q4 } else { MOVED_Q4 };
+        if is_within(range, median, self.reference) {
+            self.follow(median);
             self.signs = 0;
             return false;
         }
         self.signs += 1;
         self.signs >= self.signs_max
+    }
+
+    /// Takes one more median into the reference. It follows slowly, so that it is more exact than a single median, and the first one after a move, of old and
+    /// new costs, does not carry it along.
+    fn follow(&mut self, median: u32) {
+        self.medians = (self.medians + 1).min(MEDIANS_MAX);
+        let part = u32::from(self.medians);
+        self.reference = self.reference - self.reference / part + median / part;
     }
 
     /// Begins to watch again, what was chosen costing so much: another one was chosen, or one has proved itself.
@@ -104,7 +111,7 @@ impl Watch {
     /// The choice is opened.
     pub(super) const fn open(&mut self) {
         if self.reference > 0 {
-            self.opened_at = self.reference;
+            (self.opened_at, self.medians_opened) = (self.reference, self.medians);
         }
         self.restart(0);
     }
@@ -112,14 +119,21 @@ impl Watch {
     /// The choice is settled. What was chosen before costs so much now, and is replaced or not.
     pub(super) fn settle(&mut self, cost: u32, is_replaced: bool) {
         let was_in_vain = self.opened_at > 0 && !is_far(cost, self.opened_at);
+        let (opened_at, medians) = (core::mem::take(&mut self.opened_at), self.medians_opened);
+        self.restart(cost);
         match (was_in_vain, is_replaced) {
-            (true, false) => self.signs_max = self.signs_max.saturating_mul(2).min(SIGNS[1]),
+            (true, false) => {
+                self.signs_max = self.signs_max.saturating_mul(2).min(SIGNS[1]);
+                if is_within(MOVED_Q4, cost, opened_at) {
+                    // Its reference was right. The cores may move before there is another one.
+                    (self.reference, self.medians) = (opened_at, medians);
+                    self.follow(cost);
+                }
+            }
             (false, true) => self.signs_max = SIGNS[0],
             // Noise may have replaced it, or a move did not.
             (true, true) | (false, false) => {}
         }
-        self.opened_at = 0;
-        self.restart(cost);
     }
 
     /// Forgets the cost, since copies are made in another way from now on.
@@ -137,8 +151,11 @@ impl Watch {
 
 /// Returns true if noise does not explain a single cost.
 fn is_far(cost: u32, reference: u32) -> bool {
-    let [below, above] = DOUBTED_Q4;
-    !(below..=above).contains(&parts(cost, reference))
+    !is_within(DOUBTED_Q4, cost, reference)
+}
+
+fn is_within([below, above]: [u64; 2], cost: u32, reference: u32) -> bool {
+    (below..=above).contains(&parts(cost, reference))
 }
 
 #[cfg(test)]
@@ -159,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_changed_median_opens_after_three_signs() {
-        for (medians, ranges) in [(1, [74, 75, 131, 132]), (7, [74, 75, 131, 132]), (8, [87, 88, 118, 119])] {
+        for (medians, ranges) in [(1, [74, 75, 131, 132]), (8, [87, 88, 118, 119])] {
             for (median, opens) in ranges.into_iter().zip([3, 0, 0, 3]) {
                 let mut watch = settled(100, medians);
                 assert_eq!(signs(&mut watch, median), opens, "{median} after {medians}");
@@ -173,6 +190,17 @@ mod tests {
         let mut watch = settled(1000, 8);
         assert!(!watch.has_moved(880));
         assert_eq!(signs(&mut watch, 790), 3);
+    }
+
+    /// The cores move while an opening in vain ends.
+    #[test]
+    fn an_opening_in_vain_keeps_the_reference() {
+        for (cost, later, opens) in [(1000, 850, 6), (1120, 850, 6), (1400, 1150, 0), (1600, 1250, 0)] {
+            let mut watch = settled(1000, 8);
+            watch.open();
+            watch.settle(cost, false);
+            assert_eq!(signs(&mut watch, later), opens, "{cost}");
+        }
     }
 
     #[test]

@@ -392,15 +392,15 @@ impl WindowChooser {
         self.base = Samples::NONE;
         let (Some(trial), Some(series)) = (trial, series) else { return false };
         series.note(outcome);
-        let mut has_won = series.has_won();
+        let (mut has_won, cost) = (series.has_won(), series.base());
         planted!(WindowFlaps => has_won = outcome == Outcome::Won);
         if !has_won {
             if series.has_lost() {
                 self.end_series(now);
+                self.settle(cost);
             }
             return false;
         }
-        let cost = series.base();
         self.end_series(now);
         self.interval_ns = INTERVAL_NS[0];
         self.watch.relax();
@@ -414,6 +414,13 @@ impl WindowChooser {
         self.series = None;
         self.last = now.or(self.last);
         self.interval_ns = (self.interval_ns * 2).min(INTERVAL_NS[1]);
+    }
+
+    /// Nothing is better than the chosen window, which costs so much; 0: not known. The next candidate is left, or all of them have lost.
+    fn settle(&mut self, cost: u32) {
+        if self.to_try == 0 && self.watch.reference() == 0 && cost > 0 {
+            self.watch.settle(cost, false);
+        }
     }
 
     fn take(&mut self, candidate: usize) {
