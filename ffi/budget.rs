@@ -35,8 +35,9 @@ static SHARED: Account = Account::new(&SHARED_POOL);
 ///
 /// Registered memory is that of connections over RDMA: landing buffers, images of the peer's, the buffers for control messages, and memory of
 /// the program while it is registered ([`RegisteredBuf`](crate::RegisteredBuf), or with
-/// [`Protocol::Register`](superpipe_core::Protocol::Register) the slices of a call). Its limit is by default the soft limit RLIMIT_MEMLOCK, by which the kernel bounds the registered memory of a process; 1 GiB if that is
-/// unlimited, or if the calling thread has CAP_IPC_LOCK in the initial user namespace, as root has. It is read again for each connection.
+/// [`Protocol::Register`](superpipe_core::Protocol::Register) the slices of a call). Its limit is by default the soft limit RLIMIT_MEMLOCK,
+/// by which the kernel bounds the registered memory of a process; 1 GiB if that is unlimited, or if the calling thread has CAP_IPC_LOCK in
+/// the initial user namespace, as root has. It is read again for each connection.
 ///
 /// Shared memory is that of connections over shared memory: both segments, since this process also fills the holes of the peer's, and
 /// registered and trusted buffers of either end while a connection has them. Its limit is 1 GiB by default.
@@ -97,8 +98,9 @@ struct Account {
 }
 
 impl Budget {
-    /// Sets the limit, in bytes, for memory that is registered from now on. What is in use stays, also above the limit. The kernel refuses more than RLIMIT_MEMLOCK where that binds the process, also
-    /// if this limit is higher. A connection that is being made has 8 KiB registered for the handshake before it takes its share.
+    /// Sets the limit, in bytes, for memory that is registered from now on. What is in use stays, also above the limit. The kernel refuses
+    /// more than RLIMIT_MEMLOCK where that binds the process, also if this limit is higher. A connection that is being made has 8 KiB
+    /// registered for the handshake before it takes its share.
     pub fn set_registered_max(bytes: u64) {
         REGISTERED.set_max(bytes);
     }

@@ -53,9 +53,10 @@ pub struct Options {
 ///
 /// Over shared memory a peer that is trusted can write to a [`TrustedBuf`](crate::TrustedBuf) for ever. Without trust there is no access to one.
 ///
-/// Over RDMA it is about a [`RegisteredBuf`](crate::RegisteredBuf). Without trust, the peer can write to the buffer only while a call receives a message into it: the buffer is registered for each message,
-/// and deregistered before the call returns. With trust, the registration is kept with the buffer, which saves both for the next message. The
-/// peer can then write to the buffer at any time, until the buffer or the connection is dropped, or a call that receives into it fails.
+/// Over RDMA it is about a [`RegisteredBuf`](crate::RegisteredBuf). Without trust, the peer can write to the buffer only while a call
+/// receives a message into it: the buffer is registered for each message, and deregistered before the call returns. With trust, the
+/// registration is kept with the buffer, which saves both for the next message. The peer can then write to the buffer at any time, until
+/// the buffer or the connection is dropped, or a call that receives into it fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerTrust {
     is_declared: bool,

@@ -125,8 +125,9 @@ pub struct Config {
     /// `None`: the window is chosen while data flow (wire.md 4.11). Direct store only. Not checked: it is rounded down to whole blocks, at least what
     /// holds a message of C0 bytes wherever that begins, at most the ring.
     pub window_bytes: Option<u32>,
-    /// Smallest window that is chosen: 1 to 2^30. Default 128 KiB: a lap of 32 blocks, in eight groups, of the default size. Smaller ones were not measured to gain
-    /// (docs/performance.md, "The bare ring at each distance"), and a sender would wait for its receiver after few groups.
+    /// Smallest window that is chosen: 1 to 2^30. Default 128 KiB: a lap of 32 blocks, in eight groups, of the default size. Smaller ones
+    /// were not measured to gain (docs/performance.md, "The bare ring at each distance"), and a sender would wait for its receiver after
+    /// few groups.
     pub least_window_bytes: u32,
     /// The user asserts that writes become visible in order, although the device does not promise it. Default false.
     pub order_asserted: bool,

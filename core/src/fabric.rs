@@ -233,9 +233,10 @@ pub trait Fabric {
         wr: Option<WrId>,
         notification: Option<Notification>,
     ) -> Result<(), SqFull>;
-    /// Posts one RDMA write of `bytes` bytes, at most [`REMOTE_WRITE_BYTES_MAX`](crate::REMOTE_WRITE_BYTES_MAX), at `at` of registered memory of the application to the same place of the peer's claim, which
-    /// the fabric trusts for nothing. It is not signaled: the completion of a write that was posted later proves it. Core never calls it with
-    /// [`DIRECT`](Self::DIRECT), nor for memory that no job has registered and no operation has named. The default refuses.
+    /// Posts one RDMA write of `bytes` bytes, at most [`REMOTE_WRITE_BYTES_MAX`](crate::REMOTE_WRITE_BYTES_MAX), at `at` of registered
+    /// memory of the application to the same place of the peer's claim, which the fabric trusts for nothing. It is not signaled: the
+    /// completion of a write that was posted later proves it. Core never calls it with [`DIRECT`](Self::DIRECT), nor for memory that no job
+    /// has registered and no operation has named. The default refuses.
     ///
     /// # Errors
     /// [`SqFull`]; nothing was posted.

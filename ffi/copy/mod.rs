@@ -2,10 +2,10 @@
 //!
 //! There are four kinds of copy. **Plain** is the C library's memcpy, mostly the best if the destination is read soon afterwards. **String** is the
 //! string instruction, and **fetching** is memcpy in pieces whose lines are fetched for writing first: on some machines, and for some distances of the
-//! two cores, they are faster (docs/performance.md, "The bare ring at each distance"), so core tries them while data flow. **Streaming** bypasses the caches, which saves a third at 64 MiB, if the destination is
-//! larger than the last-level cache; it ends with a store fence, so that a flag that is stored afterwards becomes visible after
-//! the data. On cold memory it loses (docs/performance.md, "Cold memory"). Both work on raw pointers: one side is memory that a
-//! peer or a NIC may write, which is never behind a reference.
+//! two cores, they are faster (docs/performance.md, "The bare ring at each distance"), so core tries them while data flow. **Streaming**
+//! bypasses the caches, which saves a third at 64 MiB, if the destination is larger than the last-level cache; it ends with a store fence,
+//! so that a flag that is stored afterwards becomes visible after the data. On cold memory it loses (docs/performance.md, "Cold memory").
+//! Both work on raw pointers: one side is memory that a peer or a NIC may write, which is never behind a reference.
 
 mod crc32c;
 mod crc_kernels;

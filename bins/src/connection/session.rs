@@ -55,8 +55,8 @@ impl<'a> Session<'a> {
         self.cores.pin(device.as_ref().map(DeviceName::as_str))
     }
 
-    /// Applies the options of a new connection that are this end's alone, reports its properties with --verbose, and pins this thread near its device, if `--core` asks for that
-    /// and the device was not known before.
+    /// Applies the options of a new connection that are this end's alone, reports its properties with --verbose, and pins this thread near
+    /// its device, if `--core` asks for that and the device was not known before.
     ///
     /// # Errors
     /// The kernel refuses to pin.

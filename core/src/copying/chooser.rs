@@ -9,8 +9,9 @@
 //! ```
 //!
 //! While a class is open its kernels are timed in turn, every few blocks. Once it is settled, blocks are timed rarely, and most of those with the
-//! kernel that was chosen: a change of its cost says that the cores moved, and after a cost that noise does not explain the next ones are timed soon. The others are tried from time to time, those that lose by much up to four
-//! times more rarely. A kernel that is better replaces the chosen one only if it is better by a margin.
+//! kernel that was chosen: a change of its cost says that the cores moved, and after a cost that noise does not explain the next ones are
+//! timed soon. The others are tried from time to time, those that lose by much up to four times more rarely. A kernel that is better
+//! replaces the chosen one only if it is better by a margin.
 //!
 //! A trial is a single block among others that the chosen kernel has copied. What a kernel takes where it has copied all of them may be more, since it
 //! leaves the caches in another state. So one that was chosen has to prove itself: unless its copies are better than those of the kernel before, that
@@ -23,7 +24,8 @@ use super::size_class::{SIZE_CLASSES, SizeClass};
 use super::watch::Watch;
 
 /// Groups from one that is timed to the next: while the class is open or its last cost is doubted, and else once it is settled. Messages of the first class are
-/// shorter than a group, so for them these are blocks; and they are timed more rarely once it is settled, since a measurement takes a larger part of their time.
+/// shorter than a group, so for them these are blocks; and they are timed more rarely once it is settled, since a measurement takes a
+/// larger part of their time.
 const GROUPS_BETWEEN: [u64; 2] = [8, 64];
 const BLOCKS_BETWEEN_SHORT: [u64; 2] = [8, 256];
 

@@ -87,7 +87,8 @@ impl SendOperation {
 }
 
 impl<F: Fabric> Driver<F> {
-    /// Sends a complete message if there is room: in a line up to 40 bytes, in two up to 104 where slot lines lie apart, else eagerly up to C0. It is [`Endpoint::try_send`].
+    /// Sends a complete message if there is room: in a line up to 40 bytes, in two up to 104 where slot lines lie apart, else eagerly
+    /// up to C0. It is [`Endpoint::try_send`].
     ///
     /// # Errors
     /// [`RefusedSend`]: `NoCredit` and `Busy` may pass; `TooLong` is for [`drive_send`](Self::drive_send); `Closed`.

@@ -234,7 +234,8 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Sets how much of the peer's landing buffer this end cycles through from its next lap on, and in every landing buffer that it moves to: a number of
     /// bytes, rounded down to whole blocks, at most all, and at least what holds a message of C0 bytes wherever that begins, so that no message
-    /// that could be sent at once is too long for it. Chunks of an open transfer are a fold of it at most, too. `None`: it is chosen while data flow. Without effect with posted writes. wire.md 4.11.
+    /// that could be sent at once is too long for it. Chunks of an open transfer are a fold of it at most, too. `None`: it is chosen while
+    /// data flow. Without effect with posted writes. wire.md 4.11.
     pub fn set_window(&mut self, bytes: Option<u32>) {
         self.sender.set_window(bytes, &self.config);
     }

@@ -18,6 +18,7 @@
 //! free. A chunk that leaves its transfer open also leaves one block free. CANCEL, which is a chunk of one block, uses that block, and
 //! never waits for the receiver.
 
+mod answers;
 mod emit;
 mod epoch;
 mod fingerprint;
@@ -42,15 +43,14 @@ pub(crate) use split::{SplitOut, SplitRest, head_of};
 
 use crate::config::{Config, Origin, Protocol};
 use crate::copying::KernelSet;
-use crate::error::{ProtocolError, Reason, RefusedSend};
+use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::slices::Gather;
 use crate::state::Sending;
 use crate::wire::arrival::Arrival;
-use crate::wire::grant::DestinationClaim;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
-use crate::wire::sequence::{Advance, before, is_before, judge};
+use crate::wire::sequence::before;
 use heapless::Deque;
 use laps::Laps;
 use remote::{RemoteEnds, RemoteOut};
@@ -382,92 +382,6 @@ impl<F: Fabric> Sender<F> {
             Length::Exact(length) => Some(length - open.sent),
             Length::Stream => None,
         })
-    }
-
-    /// Handles an acknowledgement of `blocks` blocks. Returns true if blocks became free.
-    #[inline]
-    pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
-        match judge(blocks, self.acked, self.produced) {
-            Advance::Stale => {
-                planted!(StaleAckTaken => {
-                    self.acked = blocks;
-                    self.free_from = blocks;
-                    self.laps.update(blocks);
-                });
-                Ok(false)
-            }
-            Advance::Beyond => Err(ProtocolError::AckBeyondSent),
-            Advance::Forward => {
-                self.acked = blocks;
-                planted!(CreditTwice => self.acked = blocks.wrapping_add(1));
-                if !is_before(self.acked, self.entered) {
-                    self.free_from = self.acked;
-                }
-                planted!(AckOfAnotherEpoch => if is_before(self.acked, self.entered) {
-                    self.free_from = self.produced;
-                });
-                self.laps.update(self.free_from);
-                Ok(true)
-            }
-        }
-    }
-
-    /// Returns a count that changes when blocks of the current landing buffer become free. Acknowledgements of the one before free none.
-    pub(crate) const fn free_from(&self) -> u64 {
-        self.free_from
-    }
-
-    /// Returns true if an acknowledgement of `blocks` blocks would free some.
-    pub(crate) fn has_news(&self, blocks: u64) -> bool {
-        judge(blocks, self.acked, self.produced) == Advance::Forward
-    }
-
-    pub(crate) fn handle_cts(
-        &mut self,
-        transfer: u64,
-        claim: Option<DestinationClaim>,
-    ) -> Result<(), ProtocolError> {
-        let has_begun = self.has_begun(transfer);
-        let mut named = transfer;
-        planted!(ClaimOfAnother => if let Some(open) = self.open.as_ref().filter(|_| claim.is_some()) {
-            named = open.id.number;
-        });
-        match &mut self.open {
-            Some(open) if open.id.number == named && open.rts_sent => {
-                if open.cts_received {
-                    return Err(ProtocolError::CtsTwice);
-                }
-                open.cts_received = true;
-                open.handle_claim(claim)
-            }
-            // The transfer has ended meanwhile.
-            _ if has_begun => Ok(()),
-            _ => Err(ProtocolError::CtsUnknownTransfer),
-        }
-    }
-
-    /// Returns true if this transfer has begun. It may have ended.
-    pub(crate) const fn has_begun(&self, transfer: u64) -> bool {
-        let nth = transfer.wrapping_sub(self.before_first);
-        nth != 0 && nth <= self.transfers.wrapping_sub(self.before_first)
-    }
-
-    /// Handles a REJECT: cancels the transfer if it is still open.
-    pub(crate) fn handle_reject(&mut self, transfer: u64, reason: Reason) -> Result<(), ProtocolError> {
-        if !self.has_begun(transfer) {
-            return Err(ProtocolError::RejectUnknownTransfer);
-        }
-        if let Some(open) = &mut self.open
-            && open.id.number == transfer
-            && open.rts_sent
-        {
-            if open.rejected.is_some() {
-                return Err(ProtocolError::RejectTwice);
-            }
-            open.rejected = Some(reason);
-            self.cancelled = Some(Cancelled { transfer, reason, remote: open.was_remote.then_some(open.id) });
-        }
-        Ok(())
     }
 
     /// Cancels the open transfer. A CANCEL is due if any of it was sent.

@@ -17,7 +17,8 @@ use heapless::Deque;
 /// Timed chunks in a row that the peer has acknowledged without a time, after which this end's time alone counts: its application reads in place.
 const UNANSWERED_MAX: u8 = 8;
 
-/// Most timed chunks of which the peer may tell the time: enough for a lap of a trial of windows, in which eight groups are timed, or more in laps of more than 512 blocks.
+/// Most timed chunks of which the peer may tell the time: enough for a lap of a trial of windows, in which eight groups are timed, or more
+/// in laps of more than 512 blocks.
 const PENDING_MAX: usize = 8;
 
 /// The choices of a sending half.

@@ -7,8 +7,8 @@
 //!
 //! The owner maps the memory before it seals it. Both ends allocate all pages (fallocate), which no seal forbids, so no access for
 //! reading ends in a SIGBUS. Pages of memory that the peer can write may be removed by either end (no seal against that leaves it writable):
-//! the next access allocates such a page anew, and is a SIGBUS only where the machine has no memory for it. The owner's program may write while the peer reads: what the peer copies is then as torn as the program made
-//! it, and never behind a reference.
+//! the next access allocates such a page anew, and is a SIGBUS only where the machine has no memory for it. The owner's program may write
+//! while the peer reads: what the peer copies is then as torn as the program made it, and never behind a reference.
 //!
 //! References: memfd_create(2), fcntl(2) "File sealing", shmem_fallocate in mm/shmem.c.
 

@@ -69,7 +69,7 @@ fn a_large_landing_buffer_is_made_although_strangers_wait() {
         let options = Options { landing_bytes_max: 256 << 20, ..Options::default() };
         let address = Address::Shm(path.clone());
         // A busy host may keep this client from speaking for so long that it is taken for a stranger. One that speaks in time is served.
-        let until = Instant::now() + Duration::from_secs(15);
+        let until = Instant::now() + DEADLINE;
         let connected = loop {
             let connected = Connection::connect(&address, options, Duration::from_secs(15));
             if connected.is_ok() || Instant::now() > until {

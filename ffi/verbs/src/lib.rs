@@ -1,9 +1,9 @@
 //! Safe RDMA verbs and connection manager: libibverbs and librdmacm of rdma-core, one type per object of theirs.
 //!
 //! Both libraries are loaded when first asked for. A [`Context`] is an open device; objects of one [`Pd`] may work together; an [`Mr`]
-//! owns the memory that it registers, and a [`SourceMr`] or [`DestinationMr`] borrows it; a [`Cq`] takes completions, and a [`CompChannel`] wakes a thread that sleeps for them; a [`Qp`]
-//! posts. An [`EventChannel`] and its [`CmId`]s find the peer and connect; [`CmId`] shows the steps. `examples/write.rs` is a
-//! complete program.
+//! owns the memory that it registers, and a [`SourceMr`] or [`DestinationMr`] borrows it; a [`Cq`] takes completions, and a [`CompChannel`]
+//! wakes a thread that sleeps for them; a [`Qp`] posts. An [`EventChannel`] and its [`CmId`]s find the peer and connect; [`CmId`] shows the
+//! steps. `examples/write.rs` is a complete program.
 //!
 //! - **Posting and polling allocate nothing.** A [`SendBatch`] is built in work requests that its queue pair has from the start, and
 //!   goes out with one doorbell. [`Cq::poll`] writes into the caller's slice.

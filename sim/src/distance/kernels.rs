@@ -100,8 +100,8 @@ fn expected_bytes(noise_percent: u64, outlier_one_in: u64) -> Result<[u64; DISTA
     Ok(expected)
 }
 
-/// Checks that the choice follows the distance. Each copy takes up to `noise_percent` percent more or less, and one in `outlier_one_in` 20 times as long; 0: none.
-/// Without noise there is one run, and else one for each of 12 series of noise.
+/// Checks that the choice follows the distance. Each copy takes up to `noise_percent` percent more or less, and one in `outlier_one_in` 20
+/// times as long; 0: none. Without noise there is one run, and else one for each of 12 series of noise.
 ///
 /// # Errors
 /// The report, if it was too slow, or changed too often.

@@ -87,8 +87,9 @@ fn best_ns(distances: Distances, [copy_in, copy_out]: [CopyKernel; 2]) -> Result
     Ok(best)
 }
 
-/// Checks that the window follows the distance, and the kernels, unless `copies` gives one for all. Each copy takes up to `noise_percent` percent more or less, and
-/// one in `outlier_one_in` 20 times as long; 0: none. Without noise there is one run, and else one for each of 6 series of noise.
+/// Checks that the window follows the distance, and the kernels, unless `copies` gives one for all. Each copy takes up to `noise_percent`
+/// percent more or less, and one in `outlier_one_in` 20 times as long; 0: none. Without noise there is one run, and else one for each of 6
+/// series of noise.
 ///
 /// # Errors
 /// The report, if it was too slow, or changed too often.

@@ -1,5 +1,6 @@
-//! Memory that the program lets its peer write, over direct store: it exposes and withdraws rooms at any moment, offers one to the next message, and writes all of
-//! it as soon as that is not offered. It receives messages into other memory, so that the tails of split ones are copied, or reads them in place.
+//! Memory that the program lets its peer write, over direct store: it exposes and withdraws rooms at any moment, offers one to the next
+//! message, and writes all of it as soon as that is not offered. It receives messages into other memory, so that the tails of split ones
+//! are copied, or reads them in place.
 
 use superpipe_core::{Buffer, Exposed, ExposedState};
 use superpipe_testkit::Rng;
