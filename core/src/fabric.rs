@@ -157,6 +157,10 @@ pub struct Completion {
 pub trait Fabric {
     /// The peer's memory is mapped here, so that there is no image, and nothing is posted.
     const DIRECT: bool;
+    /// With [`DIRECT`](Self::DIRECT): some copies are timed, so that their kernels and the window can be chosen while data flow
+    /// (wire.md 4.11, 4.12). Without it, which is the default, none of that is compiled in: copies are plain, and a window that is to be chosen is the one that
+    /// a choice starts with.
+    const TIMES_COPIES: bool = false;
     /// A connection on this fabric.
     type Link;
     /// Memory of this end, which the peer writes; or memory of the peer's application that a job has mapped, which core copies out of; or memory of
@@ -179,7 +183,8 @@ pub trait Fabric {
     fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
         (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
     }
-    /// Returns the kernels that copies of this link may use. The default is the plain one alone. Core asks once.
+    /// Returns the kernels that copies of this link may use. The default is the plain one alone. Core asks once, with
+    /// [`TIMES_COPIES`](Self::TIMES_COPIES).
     fn copy_kernels(&self, link: &Self::Link) -> KernelSet {
         let _ = link;
         KernelSet::PLAIN
@@ -341,4 +346,9 @@ impl<F: Fabric> Crc32c for F {
     fn crc32c(&self, bytes: &[u8], seed: u32) -> u32 {
         self.crc(bytes, seed)
     }
+}
+
+/// Returns true if some copies of this fabric are timed.
+pub(crate) const fn times_copies<F: Fabric>() -> bool {
+    F::DIRECT && F::TIMES_COPIES
 }

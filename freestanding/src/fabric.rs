@@ -105,6 +105,8 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default())
 }
 
+/// Its loop is unrolled, and would be so at each of its calls.
+#[inline(never)]
 fn crc32c(bytes: &[u8], crc: u32) -> u32 {
     !bytes.iter().fold(!crc, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ 0x82f6_3b78 & (crc & 1).wrapping_neg())

@@ -13,6 +13,7 @@ pub(super) const fn ring_bytes(layout: Layout) -> u32 {
 }
 
 /// Returns the layout for a ring of `bytes` bytes or a little more, at most `largest`.
+#[inline(never)]
 pub(super) fn layout_for(bytes: u32, largest: Layout) -> Layout {
     let block_bytes = bytes.div_ceil(BLOCKS_MIN).checked_next_multiple_of(BLOCK_BYTES_MIN);
     let block_bytes =
