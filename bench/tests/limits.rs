@@ -15,6 +15,7 @@ const BLOCKS: &str = env!("CARGO_BIN_EXE_limit_blocks");
 const ONE_COPY: &str = env!("CARGO_BIN_EXE_limit_one_copy");
 const FIRST_MESSAGE: &str = env!("CARGO_BIN_EXE_first_message");
 const IDLE: &str = env!("CARGO_BIN_EXE_idle");
+const ADAPTING: &str = env!("CARGO_BIN_EXE_adapting");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
@@ -207,6 +208,24 @@ fn first_messages_have_times_and_the_ratios_of_their_targets() {
             "{result}"
         );
     }
+}
+
+#[test]
+fn connections_that_choose_are_compared_with_the_best_one() {
+    let Some(_cores) = take_cores() else { return };
+    let output = Command::new(ADAPTING)
+        .args(["--quick", "--json", "--sizes", "64,64K"])
+        .output()
+        .expect("it was built");
+    let results = results(&output);
+    let (moves, contestants) = results.split_last().expect("the last line tells of moves");
+    assert_eq!(moves["event"], "moves");
+    assert!(contestants.len().is_multiple_of(10), "turns in which the cores move are left out");
+    for result in contestants {
+        assert!(result["gb_per_s"]["median"].as_f64().is_some_and(|rate| rate > 0.0), "{result}");
+    }
+    let best = contestants.iter().filter(|result| result["is_best_pinned"] == true);
+    assert_eq!(best.count(), contestants.len() / 10);
 }
 
 #[test]
