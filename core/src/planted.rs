@@ -90,6 +90,8 @@ pub enum Bug {
     ClosingForgotten,
     /// A try takes the part of a message that has come.
     TryTakesPart,
+    /// Slices that are longer than their message are cut.
+    LongSlicesCut,
     /// An operation that is given up rejects what is at the head although it has not begun to take it.
     CancelOfUnbegun,
     /// A ticket of a job that has finished is taken for that of the job in its place.
@@ -171,7 +173,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -206,6 +208,7 @@ impl Bug {
         Self::OperationOfAnother,
         Self::ClosingForgotten,
         Self::TryTakesPart,
+        Self::LongSlicesCut,
         Self::CancelOfUnbegun,
         Self::StaleTicketTaken,
         Self::RetiredUnconsumed,

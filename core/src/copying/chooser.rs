@@ -42,6 +42,9 @@ pub(crate) const TRIAL_EVERY: [u32; 2] = [4, 5];
 /// Trials in a row in which a kernel must be better by the margin, once the class is settled.
 const WINS: u8 = 8;
 
+/// Turns after which they are counted anew: more than those of the longest ban.
+const TURNS_MAX: u32 = 1 << 30;
+
 /// A kernel that is much worse is tried in one of 2^1, then 2^2 of its turns, and no more rarely.
 const RARER_MAX: u8 = 2;
 
@@ -91,6 +94,8 @@ struct Class {
     available: KernelSet,
     chosen: CopyKernel,
     is_settled: bool,
+    /// Its messages are shorter than a group.
+    is_short: bool,
     /// While it is open: the two best kernels are timed again.
     is_second_look: bool,
     samples: [Samples; CopyKernel::ALL.len()],
@@ -122,6 +127,15 @@ struct Proof {
 }
 
 impl KernelChooser {
+    /// The choice where nothing is timed: every copy is plain.
+    pub(crate) const PLAIN: Self = Self {
+        is_pinned: true,
+        group_blocks: 1,
+        trial_every: 1,
+        classes: [Class::open(CopyKernel::Plain, KernelSet::PLAIN, 0); SIZE_CLASSES],
+        changes: 0,
+    };
+
     /// Makes the choice of a direction in which `blocks` blocks were sent. Classes of messages of `streaming_bytes` and more begin with streaming
     /// stores, all others plainly; with a `pinned` kernel, all use that, if it is there.
     pub(crate) fn new(
@@ -131,13 +145,15 @@ impl KernelChooser {
         streaming_bytes: u64,
     ) -> Self {
         let pinned = pinned.filter(|kernel| available.has(*kernel));
-        let mut classes = [Class::open(CopyKernel::Plain, KernelSet::PLAIN, blocks); SIZE_CLASSES];
-        for (class, least) in SizeClass::all() {
-            let may_stream = class.index() > 0;
-            let available = if may_stream { available } else { available.without(CopyKernel::Streaming) };
-            let streams = least >= streaming_bytes && available.has(CopyKernel::Streaming);
+        let mut classes = [Class::open(CopyKernel::Plain, available, blocks); SIZE_CLASSES];
+        for ((at, least), class) in SizeClass::all().zip(&mut classes) {
+            if at.index() == 0 {
+                class.available = available.without(CopyKernel::Streaming);
+                class.is_short = true;
+            }
+            let streams = least >= streaming_bytes && class.available.has(CopyKernel::Streaming);
             let first = if streams { CopyKernel::Streaming } else { CopyKernel::Plain };
-            classes[class.index()] = Class::open(pinned.unwrap_or(first), available, blocks);
+            class.chosen = pinned.unwrap_or(first);
         }
         let is_pinned = pinned.is_some() || available == KernelSet::PLAIN;
         Self { is_pinned, group_blocks: 1, trial_every, classes, changes: 0 }
@@ -158,6 +174,8 @@ impl KernelChooser {
                 self.is_pinned = true;
                 self.classes.iter_mut().for_each(|class| class.chosen = kernel);
             }
+            // It is chosen already.
+            None if !self.is_pinned => {}
             None => {
                 self.is_pinned = available == KernelSet::PLAIN;
                 self.open_all();
@@ -169,8 +187,9 @@ impl KernelChooser {
     #[inline]
     pub(crate) fn plan(&mut self, class: SizeClass, blocks: u64, may_be_timed: bool) -> Plan {
         let chosen = self.chosen(class);
-        let due = self.classes[class.index()].due;
-        let is_timed = may_be_timed && !self.is_pinned && blocks.wrapping_sub(due) < 1 << 63;
+        let Class { due, available, .. } = self.classes[class.index()];
+        let is_due = blocks.wrapping_sub(due) < 1 << 63;
+        let is_timed = may_be_timed && is_due && !self.is_pinned && available.is_choice();
         let first = if is_timed { self.next_to_time(class, blocks) } else { chosen };
         Plan { class, first, others: chosen, is_timed }
     }
@@ -220,14 +239,15 @@ impl KernelChooser {
     #[inline]
     pub(crate) const fn state(&self, class: SizeClass) -> KernelState {
         let class = &self.classes[class.index()];
-        let is_settled = self.is_pinned || class.is_settled && class.proof.is_none();
-        KernelState { is_settled, is_timed: !self.is_pinned, news: class.news }
+        let is_timed = !self.is_pinned && class.available.is_choice();
+        let is_settled = !is_timed || class.is_settled && class.proof.is_none();
+        KernelState { is_settled, is_timed, news: class.news }
     }
 
     /// Forgets what copies have taken, since they are made in another window from now on. The choice stays.
     #[cold]
     pub(crate) fn rebase(&mut self) {
-        for class in self.classes.iter_mut().filter(|class| class.is_settled) {
+        for class in &mut self.classes {
             class.samples = [Samples::NONE; CopyKernel::ALL.len()];
             class.wins = [0; CopyKernel::ALL.len()];
             (class.surprises, class.proof) = (0, None);
@@ -238,7 +258,11 @@ impl KernelChooser {
     /// Forgets all measurements, since the next ones measure something else.
     #[cold]
     pub(crate) fn open_all(&mut self) {
+        if self.is_pinned {
+            return;
+        }
         for class in &mut self.classes {
+            class.watch.forget();
             class.reopen();
         }
     }
@@ -252,6 +276,7 @@ impl Class {
             available,
             chosen,
             is_settled: false,
+            is_short: false,
             is_second_look: false,
             samples: [Samples::NONE; CopyKernel::ALL.len()],
             turn: 0,
@@ -269,16 +294,17 @@ impl Class {
     fn reopen(&mut self) {
         // A kernel that was given may be one that this class does not choose.
         let chosen = if self.available.has(self.chosen) { self.chosen } else { CopyKernel::Plain };
-        let (timed_at, news) = (self.timed_at, self.news.wrapping_add(1));
+        let (timed_at, news, is_short) = (self.timed_at, self.news.wrapping_add(1), self.is_short);
         self.watch.open();
-        *self = Self { timed_at, watch: self.watch, news, ..Self::open(chosen, self.available, self.due) };
+        let open = Self::open(chosen, self.available, self.due);
+        *self = Self { timed_at, watch: self.watch, news, is_short, ..open };
     }
 
     /// Returns the number of blocks from one that is timed to the next.
     fn blocks_between(&self, group_blocks: u32) -> u64 {
         planted!(NeverTriesAgain => if self.is_settled { return u64::MAX >> 2; });
         let settled = usize::from(self.is_settled && !self.watch.is_doubted());
-        if self.available.has(CopyKernel::Streaming) {
+        if !self.is_short {
             GROUPS_BETWEEN[settled] * u64::from(group_blocks)
         } else {
             BLOCKS_BETWEEN_SHORT[settled]
@@ -290,7 +316,11 @@ impl Class {
             let fewest = self.available.iter().min_by_key(|kernel| self.samples[*kernel as usize].count());
             return fewest.unwrap_or(self.chosen);
         }
-        self.turn = self.turn.saturating_add(1);
+        self.turn += 1;
+        if self.turn == TURNS_MAX {
+            self.turn = 0;
+            self.banned_to = self.banned_to.map(|turn| turn.saturating_sub(TURNS_MAX));
+        }
         if self.proof.is_some() || self.watch.is_doubted() {
             return self.chosen;
         }

@@ -53,6 +53,11 @@ impl KernelSet {
         Self(self.0 & !(1 << kernel as u8) | 1 << CopyKernel::Plain as u8)
     }
 
+    /// Returns true if there is more than the plain kernel.
+    pub(crate) const fn is_choice(self) -> bool {
+        self.0 != Self::PLAIN.0
+    }
+
     /// Returns true if the kernel is in it.
     #[must_use]
     pub const fn has(self, kernel: CopyKernel) -> bool {

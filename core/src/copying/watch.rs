@@ -118,7 +118,7 @@ impl Watch {
 
     /// The choice is settled. What was chosen before costs so much now, and is replaced or not.
     pub(super) fn settle(&mut self, cost: u32, is_replaced: bool) {
-        let was_in_vain = self.opened_at > 0 && !is_far(cost, self.opened_at);
+        let was_in_vain = self.opened_at > 0 && is_within(MOVED_YOUNG_Q4, cost, self.opened_at);
         let (opened_at, medians) = (core::mem::take(&mut self.opened_at), self.medians_opened);
         self.restart(cost);
         match (was_in_vain, is_replaced) {
@@ -208,10 +208,10 @@ mod tests {
         for (now, is_replaced, patience) in [
             (100, false, 2),
             (100, true, 1),
-            (150, false, 2),
-            (157, false, 1),
-            (68, false, 1),
-            (69, false, 2),
+            (131, false, 2),
+            (132, false, 1),
+            (74, false, 1),
+            (75, false, 2),
         ] {
             let mut watch = Watch::NEW;
             watch.settle(100, false);

@@ -48,7 +48,8 @@ struct Trial {
     candidate: usize,
     /// Cost in the chosen window.
     base: u32,
-    /// Count of blocks from which on it is lost.
+    /// Time of its begin, and the count of blocks from which on it is lost.
+    begun: Nanos,
     until: u64,
     samples: Samples,
 }
@@ -57,6 +58,8 @@ struct Trial {
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     before: usize,
+    /// The one before was chosen, too.
+    was_chosen: bool,
     cost: u32,
     left: u8,
 }
@@ -142,6 +145,9 @@ impl WindowChooser {
 
     /// Uses a window of this many bytes from now on; with `None` chooses again.
     pub(crate) fn pin(&mut self, bytes: Option<u32>) {
+        if self.pinned() == bytes {
+            return;
+        }
         (self.is_pinned, self.is_measuring) = (bytes.is_some(), false);
         self.has_chosen = false;
         self.wanted_bytes = bytes.unwrap_or(Windows::START_BYTES);
@@ -150,10 +156,25 @@ impl WindowChooser {
         self.open();
     }
 
+    /// Uses a window of this many bytes, where nothing is timed; the start with `None`.
+    pub(crate) fn pin_for_ever(&mut self, bytes: Option<u32>) {
+        (self.is_pinned, self.wanted_bytes) = (true, bytes.unwrap_or(Windows::START_BYTES));
+    }
+
+    /// Goes on in another landing buffer with the window that was given, where nothing is timed.
+    pub(crate) fn enter_for_ever(&mut self, layout: Layout, least_blocks: u32) {
+        self.windows = Windows::whole(layout, least_blocks);
+    }
+
+    /// Returns the blocks of the window that was given, also while another one is chosen.
+    pub(crate) fn pinned_blocks(&self) -> u32 {
+        self.windows.clamped(self.wanted_bytes)
+    }
+
     /// Returns the blocks of the laps that begin from now on.
     pub(crate) fn blocks(&self) -> u32 {
         if self.is_pinned {
-            return self.windows.clamped(self.wanted_bytes);
+            return self.pinned_blocks();
         }
         self.windows.blocks(self.trial.map_or(self.chosen, |trial| trial.candidate))
     }
@@ -200,13 +221,29 @@ impl WindowChooser {
         !self.is_pinned && self.windows.count() > 1
     }
 
-    /// Returns how to copy a chunk of a message of this class, which begins after `blocks` blocks of its direction.
+    /// Returns how to copy a chunk of a message of this class, which begins after `blocks` blocks of its direction, and may be timed or not.
     #[inline]
-    pub(crate) fn plan(&mut self, class: SizeClass, blocks: u64, lap: LapNow, kernels: KernelState) -> Wish {
-        if self.may_choose() { self.plan_chunk(class, blocks, lap, kernels) } else { Wish::Any }
+    pub(crate) fn plan(
+        &mut self,
+        class: SizeClass,
+        (blocks, may_be_timed): (u64, bool),
+        lap: LapNow,
+        kernels: KernelState,
+    ) -> Wish {
+        if self.may_choose() {
+            self.plan_chunk(class, (blocks, may_be_timed), lap, kernels)
+        } else {
+            Wish::Any
+        }
     }
 
-    fn plan_chunk(&mut self, class: SizeClass, blocks: u64, lap: LapNow, kernels: KernelState) -> Wish {
+    fn plan_chunk(
+        &mut self,
+        class: SizeClass,
+        (blocks, may_be_timed): (u64, bool),
+        lap: LapNow,
+        kernels: KernelState,
+    ) -> Wish {
         self.weigh(class, blocks);
         self.is_measuring = false;
         let decides = self.decider.is(class);
@@ -218,9 +255,7 @@ impl WindowChooser {
                 self.forget();
             }
         }
-        if self.trial.is_some_and(|trial| is_reached(blocks, trial.until)) {
-            self.end_trial(Outcome::Lost, None);
-        }
+        self.end_overdue(blocks);
         if !lap.is_first && lap.blocks != lap.before || lap.blocks != self.blocks() {
             return Wish::Quiet;
         }
@@ -233,12 +268,25 @@ impl WindowChooser {
         if !is_dense && kernels.is_timed {
             return Wish::Any;
         }
-        if lap.is_first || !is_reached(blocks, self.due) {
+        if lap.is_first || !may_be_timed || !is_reached(blocks, self.due) {
             return Wish::Quiet;
         }
         let dense = (lap.blocks / TIMED_PER_LAP).clamp(2, BLOCKS_BETWEEN_MAX);
         self.due = blocks.wrapping_add(u64::from(if is_dense { dense } else { BLOCKS_BETWEEN_MAX }));
         Wish::Time
+    }
+
+    /// Handles the begin of a lap after `blocks` blocks. Messages that are not planned end no trial that has lasted too long.
+    #[cold]
+    pub(crate) fn begin_lap(&mut self, blocks: u64) {
+        self.is_measuring = false;
+        self.end_overdue(blocks);
+    }
+
+    fn end_overdue(&mut self, blocks: u64) {
+        if self.trial.is_some_and(|trial| is_reached(blocks, trial.until)) {
+            self.end_trial(Outcome::Lost, None);
+        }
     }
 
     /// Returns true if copies in the chosen window are to be timed densely: for a trial, or a proof, or since the last one took another time.
@@ -293,6 +341,7 @@ impl WindowChooser {
     /// Handles the news of the kernels of the class that decides, which are settled: if they have changed, so may have the best window.
     fn note_kernels(&mut self, news: u32) {
         if self.kernel_news.replace(news).is_some_and(|known| known != news) {
+            (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
             self.forget();
             self.open();
         }
@@ -306,6 +355,7 @@ impl WindowChooser {
         }
         self.base = Samples::NONE;
         (self.trial, self.series, self.proof) = (None, None, None);
+        self.is_measuring = false;
         self.watch.forget();
     }
 
@@ -340,7 +390,7 @@ impl WindowChooser {
         let candidate = series.candidate;
         let longest = self.windows.blocks(self.chosen).max(self.windows.blocks(candidate));
         let until = blocks.wrapping_add(u64::from(longest * LAPS_MAX));
-        self.trial = Some(Trial { candidate, base, until, samples: Samples::NONE });
+        self.trial = Some(Trial { candidate, base, begun: now, until, samples: Samples::NONE });
     }
 
     /// Begins the next series. Returns false if none is due, or the candidate whose turn it is is left out.
@@ -391,6 +441,8 @@ impl WindowChooser {
         let (trial, series) = (self.trial.take(), self.series.as_mut());
         self.base = Samples::NONE;
         let (Some(trial), Some(series)) = (trial, series) else { return false };
+        // Where nobody tells of its copies, the pause counts from its begin.
+        let now = now.or(Some(trial.begun));
         series.note(outcome);
         let (mut has_won, cost) = (series.has_won(), series.base());
         planted!(WindowFlaps => has_won = outcome == Outcome::Won);
@@ -404,7 +456,7 @@ impl WindowChooser {
         self.end_series(now);
         self.interval_ns = INTERVAL_NS[0];
         self.watch.relax();
-        self.proof = Some(Proof { before: self.chosen, cost, left: PROOF });
+        self.proof = Some(Proof { before: self.chosen, was_chosen: self.has_chosen, cost, left: PROOF });
         planted!(WindowFlaps => self.proof = None);
         self.take(trial.candidate);
         true
@@ -446,6 +498,7 @@ impl WindowChooser {
         self.left_out[failed] = 1 << self.failed[failed];
         self.failed[failed] = (self.failed[failed] + 1).min(7);
         self.take(proof.before);
+        self.has_chosen = proof.was_chosen;
         self.watch.restart(proof.cost);
         true
     }

@@ -26,10 +26,16 @@ impl Windows {
     pub(super) const NONE: Self =
         Self { block_bytes: 1, least_blocks: 0, blocks: [0; CANDIDATES_MAX], count: 0 };
 
+    /// Returns a ring as the only candidate.
+    pub(super) const fn whole(layout: Layout, least_blocks: u32) -> Self {
+        let Layout { block_bytes, block_count, .. } = layout;
+        Self { block_bytes, least_blocks, blocks: [block_count; CANDIDATES_MAX], count: 1 }
+    }
+
     /// Returns the candidates of a ring: of `least_blocks` blocks and `least_bytes` bytes at least, except for the ring.
     pub(super) fn of_ring(layout: Layout, least_blocks: u32, least_bytes: u32) -> Self {
         let Layout { block_bytes, block_count, .. } = layout;
-        let mut windows = Self { block_bytes, least_blocks, blocks: [block_count; CANDIDATES_MAX], count: 1 };
+        let mut windows = Self::whole(layout, least_blocks);
         for (index, blocks) in windows.blocks.iter_mut().enumerate().skip(1) {
             *blocks = block_count >> (2 * index);
             if *blocks < least_blocks.max(1) || *blocks * block_bytes < least_bytes {

@@ -22,10 +22,10 @@ pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
 use crate::config::{Config, ConfigError, Origin, Protocol};
-use crate::copying::KernelSet;
+use crate::copying::{KernelSet, WindowReason};
 use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, times_copies};
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
 use crate::receive::Receiver;
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
@@ -178,7 +178,7 @@ impl<F: Fabric> Endpoint<F> {
         let Origin { blocks, controls, keepalives, notifications, .. } = origin;
         let credits = NotificationCredits::new(config.arrival, caps.notifications_max, notifications);
         let inbox = Inbox::new(controls);
-        let kernels = if F::DIRECT { fabric.copy_kernels(&link) } else { KernelSet::PLAIN };
+        let kernels = if times_copies::<F>() { fabric.copy_kernels(&link) } else { KernelSet::PLAIN };
         Ok(Self {
             link,
             control_page,
@@ -239,7 +239,7 @@ impl<F: Fabric> Endpoint<F> {
         let window = self.sender.window_choice();
         Counters {
             window_bytes: self.sender.chosen_window_bytes(),
-            window_reason: window.reason(),
+            window_reason: if F::DIRECT { window.reason() } else { WindowReason::Start },
             window_changes: window.changes(),
             copy_in: copy_in.all_chosen(),
             copy_out: copy_out.all_chosen(),

@@ -81,13 +81,15 @@ impl<F: Fabric> Endpoint<F> {
             && let [message] = slices
             && message.len() == bytes as usize
         {
-            if let Some(id) = self.try_send_single_chunk(fabric, tag, message) {
-                return Ok(id);
-            }
-            if self.refill(fabric)
-                && let Some(id) = self.try_send_single_chunk(fabric, tag, message)
-            {
-                return Ok(id);
+            let mut is_refilled = false;
+            loop {
+                if let Some(id) = self.try_send_single_chunk(fabric, tag, message) {
+                    return Ok(id);
+                }
+                if is_refilled || !self.refill(fabric) {
+                    break;
+                }
+                is_refilled = true;
             }
             if !self.may_send() {
                 return Err(RefusedSend::Closed);
@@ -180,9 +182,10 @@ impl<F: Fabric> Endpoint<F> {
 /// Returns the bytes of these slices in one piece, as many as there is room for.
 fn gathered<'a>(slices: &[&[u8]], flat: &'a mut [u8; TWO_LINES_BYTES_MAX]) -> &'a [u8] {
     let mut bytes = 0;
-    for (place, byte) in flat.iter_mut().zip(slices.iter().flat_map(|slice| slice.iter())) {
-        *place = *byte;
-        bytes += 1;
+    for slice in slices {
+        let Some(place) = flat.get_mut(bytes..bytes + slice.len()) else { break };
+        place.copy_from_slice(slice);
+        bytes += slice.len();
     }
     flat.get(..bytes).unwrap_or_default()
 }
@@ -190,6 +193,7 @@ fn gathered<'a>(slices: &[&[u8]], flat: &'a mut [u8; TWO_LINES_BYTES_MAX]) -> &'
 /// Returns true if the slices have `bytes` bytes together.
 #[inline]
 fn has_bytes(slices: &[&[u8]], bytes: usize) -> bool {
+    planted!(LongSlicesCut => if slices.len() != 1 { return bytes_of(slices) >= bytes; });
     match slices {
         [one] => one.len() == bytes,
         several => bytes_of(several) == bytes,

@@ -7,7 +7,7 @@ use super::timing::Destination;
 use super::{Chunk, End, Head, Pulled, Readable, Receiver, Run};
 use crate::copying::{CopyKernel, SizeClass};
 use crate::error::ProtocolError;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, times_copies};
 use crate::recording;
 use crate::slices::Scatter;
 use crate::wire::arrival::Arrival;
@@ -120,7 +120,7 @@ impl<F: Fabric> Receiver<F> {
             if place.is_empty() {
                 break;
             }
-            if is_timed && place.len() == piece.bytes as usize {
+            if times_copies::<F>() && is_timed && place.len() == piece.bytes as usize {
                 self.copy_out_timed(fabric, link, SizeClass::of_length(length), piece.at, place);
             } else {
                 fabric.copy_out(link, self.landing.memory, piece.at + chunk.offset, place, kernel);

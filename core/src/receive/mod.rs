@@ -132,7 +132,7 @@ impl<F: Fabric> Receiver<F> {
             at: 0,
             ends_lap: false,
             cadence: Cadence::of_lap(landing.layout.block_count, F::DIRECT),
-            kernels: Kernels::new(available, config, blocks),
+            kernels: Kernels::new::<F>(available, config, blocks),
             consumed: blocks,
             notified: before(sequence),
             transfers,

@@ -3,7 +3,7 @@
 
 use super::{Chunk, Head, Receiver, TryRecv};
 use crate::copying::{CopyKernel, SizeClass};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, times_copies};
 use crate::recording;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, INLINE_BYTES_MAX, Length};
@@ -186,7 +186,7 @@ impl<F: Fabric> Receiver<F> {
         (all, is_timed): (u32, bool),
     ) {
         let begin = recording::begin(fabric, link);
-        if is_timed {
+        if times_copies::<F>() && is_timed {
             self.copy_out_timed(fabric, link, SizeClass::of(u64::from(all)), at, to);
         } else {
             fabric.copy_out(link, self.landing.memory, at, to, self.kernel_for(u64::from(all)));

@@ -3,7 +3,7 @@
 use super::{Open, Receiver};
 use crate::config::Config;
 use crate::copying::{CopyKernel, KernelChooser, KernelSet, SizeClass, TRIAL_EVERY};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, times_copies};
 use crate::recorder::ChosenKernel;
 use crate::wire::header::Length;
 use crate::wire::timing::Timing;
@@ -62,9 +62,12 @@ impl LapsSeen {
 }
 
 impl Kernels {
-    pub(super) fn new(available: KernelSet, config: &Config, blocks: u64) -> Self {
-        let chooser =
-            KernelChooser::new(available, config.copy_out, (blocks, TRIAL_EVERY[1]), config.streaming_bytes);
+    pub(super) fn new<F: Fabric>(available: KernelSet, config: &Config, blocks: u64) -> Self {
+        let chooser = if times_copies::<F>() {
+            KernelChooser::new(available, config.copy_out, (blocks, TRIAL_EVERY[1]), config.streaming_bytes)
+        } else {
+            KernelChooser::PLAIN
+        };
         let (streaming_bytes, timed_bytes) = (config.streaming_bytes, u64::from(config.timed_bytes));
         Self {
             chooser,
@@ -81,7 +84,7 @@ impl<F: Fabric> Receiver<F> {
     /// Returns the kernel for copies out of blocks of a message of this length.
     #[inline]
     pub(super) fn kernel_for(&self, bytes: u64) -> CopyKernel {
-        if F::DIRECT && bytes >= self.kernels.timed_bytes {
+        if times_copies::<F>() && bytes >= self.kernels.timed_bytes {
             self.kernels.chooser.chosen(SizeClass::of(bytes))
         } else {
             CopyKernel::Plain
@@ -95,7 +98,9 @@ impl<F: Fabric> Receiver<F> {
             _ if destination == Destination::Fresh => CopyKernel::Plain,
             Length::Exact(bytes) if F::DIRECT => self.kernel_for(bytes),
             Length::Exact(bytes) if bytes >= self.kernels.streaming_bytes => CopyKernel::Streaming,
-            Length::Stream if F::DIRECT => self.kernels.chooser.chosen(SizeClass::of_length(length)),
+            Length::Stream if times_copies::<F>() => {
+                self.kernels.chooser.chosen(SizeClass::of_length(length))
+            }
             Length::Exact(_) | Length::Stream => CopyKernel::Plain,
         }
     }
@@ -141,7 +146,7 @@ impl<F: Fabric> Receiver<F> {
 
     /// Handles the end of a lap of `blocks` blocks.
     pub(super) fn note_lap(&mut self, blocks: u32) {
-        if F::DIRECT && self.kernels.laps.note(blocks, self.landing.layout.block_count) {
+        if times_copies::<F>() && self.kernels.laps.note(blocks, self.landing.layout.block_count) {
             self.kernels.chooser.rebase();
         }
     }

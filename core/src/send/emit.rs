@@ -214,6 +214,7 @@ impl<F: Fabric> Sender<F> {
         self.produced = self.produced.wrapping_add(u64::from(blocks));
         if self.at == self.laps.blocks() {
             self.at = 0;
+            self.begin_lap();
             self.laps.begin_next(self.produced, self.free_from);
         }
         self.sequence = after(self.sequence);

@@ -73,7 +73,7 @@ impl<F: Fabric> Sender<F> {
     /// Sets the bytes of the laps that begin from now on, also after a move: whole blocks, as many as the ring has at most, and at least what holds a
     /// message of C0 bytes wherever it begins, so that no message that could be sent at once is too long for a lap. With `None` they are chosen.
     pub(crate) fn set_window(&mut self, bytes: Option<u32>, config: &Config) {
-        self.kernels.pin_window(bytes);
+        self.pin_window(bytes);
         self.fit_window();
         self.fit_schedule(config);
     }
@@ -90,7 +90,7 @@ impl<F: Fabric> Sender<F> {
     /// Begins the next laps with what is chosen.
     pub(super) fn fit_window(&mut self) {
         if F::DIRECT {
-            self.laps.window = self.kernels.window_blocks();
+            self.laps.window = self.next_window_blocks();
         }
     }
 
@@ -99,7 +99,7 @@ impl<F: Fabric> Sender<F> {
         let layout = self.landing.layout;
         self.laps = Laps::new(self.produced, layout.block_count);
         let least_blocks = layout.blocks_for(config.c0_bytes).saturating_add(1);
-        self.kernels.enter(layout, least_blocks, config.least_window_bytes);
+        self.enter_choices(least_blocks, config);
         self.fit_window();
         self.laps.blocks = self.laps.window;
         self.laps.update(self.free_from);
@@ -107,11 +107,7 @@ impl<F: Fabric> Sender<F> {
 
     /// Returns the bytes of the window that was chosen or given. Laps that try another one do not count.
     pub(crate) fn chosen_window_bytes(&self) -> u64 {
-        u64::from(self.chosen_window_blocks()) * u64::from(self.landing.layout.block_bytes)
-    }
-
-    fn chosen_window_blocks(&self) -> u32 {
-        if F::DIRECT { self.kernels.chosen_window_blocks() } else { self.laps.window }
+        u64::from(self.window_layout().block_count) * u64::from(self.landing.layout.block_bytes)
     }
 
     /// Returns the lap in which the next chunk begins.
@@ -128,7 +124,8 @@ impl<F: Fabric> Sender<F> {
 
     /// Returns the layout of the window that was chosen or given, whose folds chunks are at most. Laps that try another one do not count.
     pub(super) fn window_layout(&self) -> Layout {
-        Layout { block_count: self.chosen_window_blocks(), ..self.landing.layout }
+        let block_count = if F::DIRECT { self.chosen_window_blocks() } else { self.laps.window };
+        Layout { block_count, ..self.landing.layout }
     }
 
     /// Returns the number of blocks up to the end of the lap.

@@ -177,7 +177,7 @@ impl<F: Fabric> Sender<F> {
         let mut sender = Self {
             landing,
             arrival: config.arrival,
-            kernels: Kernels::new(available, config, landing.layout, blocks),
+            kernels: Kernels::new::<F>(available, config, blocks),
             credits,
             sequence,
             at: 0,

@@ -5,17 +5,19 @@ use crate::config::Config;
 use crate::copying::{
     CopyKernel, KernelChooser, KernelSet, LapNow, Plan, SizeClass, TRIAL_EVERY, WindowChooser, Wish, cost_of,
 };
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, times_copies};
 use crate::nanos::Nanos;
 use crate::recorder::ChosenKernel;
 use crate::wire::header::Length;
-use crate::wire::layout::Layout;
 use crate::wire::sequence::is_before;
 use crate::wire::timing::Timing;
 use heapless::Deque;
 
 /// Timed chunks in a row that the peer has acknowledged without a time, after which this end's time alone counts: its application reads in place.
 const UNANSWERED_MAX: u8 = 8;
+/// Answers in a row, with no such chunk between them, after which the peer's times count again: at first, and at most. Each time that they do, it takes twice as
+/// many, since each change forgets what was measured: an application may copy some of its messages, and read the others in place.
+const ANSWERED: [u8; 2] = [8, 128];
 
 /// Most timed chunks of which the peer may tell the time: enough for a lap of a trial of windows, in which eight groups are timed, or more
 /// in laps of more than 512 blocks.
@@ -30,6 +32,10 @@ pub(super) struct Kernels {
     /// dropped.
     pending: Deque<TimedCopy, PENDING_MAX>,
     unanswered: u8,
+    /// This end's time alone counts. Answers in a row meanwhile, and how many it takes.
+    counts_own: bool,
+    answered: u8,
+    answered_max: u8,
     timed: u64,
     /// [`Config::timed_bytes`]
     timed_bytes: u32,
@@ -58,23 +64,25 @@ struct Changes {
 }
 
 impl Kernels {
-    pub(super) fn new(available: KernelSet, config: &Config, layout: Layout, blocks: u64) -> Self {
-        let mut chooser = KernelChooser::new(available, config.copy_in, (blocks, TRIAL_EVERY[0]), u64::MAX);
-        chooser.set_group(layout.group_blocks());
+    pub(super) fn new<F: Fabric>(available: KernelSet, config: &Config, blocks: u64) -> Self {
+        let chooser = if times_copies::<F>() {
+            KernelChooser::new(available, config.copy_in, (blocks, TRIAL_EVERY[0]), u64::MAX)
+        } else {
+            KernelChooser::PLAIN
+        };
         let windows = WindowChooser::new(config.window_bytes, blocks);
         let timed_bytes = config.timed_bytes;
-        Self { chooser, windows, pending: Deque::new(), unanswered: 0, timed: 0, timed_bytes }
-    }
-
-    /// Goes on in a landing buffer of this layout.
-    pub(super) fn enter(&mut self, layout: Layout, least_blocks: u32, least_bytes: u32) {
-        self.chooser.set_group(layout.group_blocks());
-        self.windows.enter(layout, least_blocks, least_bytes);
-    }
-
-    /// Uses a window of this many bytes, or chooses again.
-    pub(super) fn pin_window(&mut self, bytes: Option<u32>) {
-        self.windows.pin(bytes);
+        Self {
+            chooser,
+            windows,
+            pending: Deque::new(),
+            unanswered: 0,
+            counts_own: false,
+            answered: 0,
+            answered_max: ANSWERED[0],
+            timed: 0,
+            timed_bytes,
+        }
     }
 
     /// Returns the bytes of the window that were given.
@@ -82,30 +90,22 @@ impl Kernels {
         self.windows.pinned()
     }
 
-    /// Returns the blocks of the laps that begin from now on.
-    pub(super) fn window_blocks(&self) -> u32 {
-        self.windows.blocks()
-    }
-
-    /// Returns the blocks of the window that was chosen or given.
-    pub(super) fn chosen_window_blocks(&self) -> u32 {
-        self.windows.chosen_blocks()
-    }
-
     /// Handles this end's time of a copy that has just ended. `blocks` blocks were sent before its chunk.
     #[cold]
     fn note_own(&mut self, copy: TimedCopy, blocks: u64) -> Changes {
         self.timed += 1;
-        if self.pending.is_full() && self.pending.pop_front().is_some() && self.unanswered < UNANSWERED_MAX {
-            self.unanswered += 1;
-            if self.unanswered == UNANSWERED_MAX {
+        if self.pending.is_full() && self.pending.pop_front().is_some() {
+            self.answered = 0;
+            self.unanswered = self.unanswered.saturating_add(1);
+            if self.unanswered >= UNANSWERED_MAX && !self.counts_own {
                 // From now on something else is measured.
+                self.counts_own = true;
                 self.forget();
             }
         }
         let kept = self.pending.push_back(copy);
         debug_assert!(kept.is_ok(), "the oldest one was dropped");
-        if self.unanswered == UNANSWERED_MAX { self.note(copy, copy.ns, blocks) } else { Changes::default() }
+        if self.counts_own { self.note(copy, copy.ns, blocks) } else { Changes::default() }
     }
 
     /// Handles what the peer says that it has timed, when `blocks` blocks were sent.
@@ -119,10 +119,16 @@ impl Kernels {
         else {
             return Changes::default();
         };
-        if self.unanswered == UNANSWERED_MAX {
+        self.unanswered = 0;
+        if self.counts_own {
+            self.answered += 1;
+            if self.answered < self.answered_max {
+                return Changes::default();
+            }
+            (self.counts_own, self.answered) = (false, 0);
+            self.answered_max = self.answered_max.saturating_mul(2).min(ANSWERED[1]);
             self.forget();
         }
-        self.unanswered = 0;
         self.note(copy, copy.ns.saturating_add(peer_ns), blocks)
     }
 
@@ -146,6 +152,8 @@ impl Kernels {
         {
             changes.window = true;
             self.chooser.rebase();
+            // Copies in the window before prove nothing.
+            self.pending.clear();
         }
         changes
     }
@@ -156,18 +164,18 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(super) fn plan_copy(&mut self, length: Length, first_bytes: u32) -> Option<Plan> {
         let timed_bytes = self.kernels.timed_bytes;
-        if !F::DIRECT || matches!(length, Length::Exact(bytes) if bytes < u64::from(timed_bytes)) {
+        if !times_copies::<F>() || matches!(length, Length::Exact(bytes) if bytes < u64::from(timed_bytes)) {
             return None;
         }
         let may_be_timed = first_bytes >= timed_bytes && !self.awaits_timing();
         let (class, lap) = (SizeClass::of_length(length), self.lap_now());
         let Kernels { chooser, windows, .. } = &mut self.kernels;
-        let wish = windows.plan(class, self.produced, lap, chooser.state(class));
+        let wish = windows.plan(class, (self.produced, may_be_timed), lap, chooser.state(class));
         let plan = match wish {
             Wish::Any => chooser.plan(class, self.produced, may_be_timed),
             Wish::Time | Wish::Quiet => {
                 let chosen = chooser.chosen(class);
-                let is_timed = wish == Wish::Time && may_be_timed;
+                let is_timed = wish == Wish::Time;
                 Plan { class, first: chosen, others: chosen, is_timed }
             }
         };
@@ -187,6 +195,7 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(super) const fn kernel_of(plan: Option<Plan>, j: u32) -> CopyKernel {
         match plan {
+            _ if !times_copies::<F>() => CopyKernel::Plain,
             None => CopyKernel::Plain,
             Some(Plan { first, .. }) if j == 0 => first,
             Some(Plan { others, .. }) => others,
@@ -197,7 +206,7 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(super) fn begin_timing(fabric: &mut F, plan: Option<Plan>, j: u32) -> Option<(Plan, Nanos)> {
         match plan {
-            Some(plan) if plan.is_timed && j == 0 => Some((plan, fabric.now())),
+            Some(plan) if times_copies::<F>() && plan.is_timed && j == 0 => Some((plan, fabric.now())),
             _ => None,
         }
     }
@@ -211,7 +220,9 @@ impl<F: Fabric> Sender<F> {
         begun: Option<(Plan, Nanos)>,
         bytes: u32,
     ) {
-        if let Some((plan, begin)) = begun {
+        if times_copies::<F>()
+            && let Some((plan, begin)) = begun
+        {
             fabric.settle_stores(link);
             let at = fabric.now();
             let ns = at.0.saturating_sub(begin.0);
@@ -225,13 +236,13 @@ impl<F: Fabric> Sender<F> {
     /// Returns true if acknowledgements are to be read for the peer's timings, since a window is compared.
     #[inline]
     pub(crate) fn awaits_answers(&self) -> bool {
-        F::DIRECT && self.kernels.windows.is_measuring() && !self.kernels.pending.is_empty()
+        times_copies::<F>() && self.kernels.windows.is_measuring() && !self.kernels.pending.is_empty()
     }
 
     /// Handles word 6 of the peer's acknowledgements.
     #[inline]
     pub(crate) fn handle_timing(&mut self, fabric: &mut F, link: &F::Link, timing: Timing) {
-        if F::DIRECT && !self.kernels.pending.is_empty() {
+        if times_copies::<F>() && !self.kernels.pending.is_empty() {
             let changes = self.kernels.note_peers(timing, self.produced);
             self.apply(fabric, link, changes);
         }
@@ -248,6 +259,49 @@ impl<F: Fabric> Sender<F> {
             let bytes = self.kernels.windows.blocks() * self.landing.layout.block_bytes;
             record!(fabric, link, WindowChosen { bytes });
         }
+    }
+
+    /// Ends a trial of a window that has lasted too long, before the next lap begins.
+    #[inline]
+    pub(super) fn begin_lap(&mut self) {
+        if times_copies::<F>() {
+            self.kernels.windows.begin_lap(self.produced);
+            self.fit_window();
+        }
+    }
+
+    /// Uses a window of this many bytes, or chooses again.
+    pub(super) fn pin_window(&mut self, bytes: Option<u32>) {
+        let windows = &mut self.kernels.windows;
+        if times_copies::<F>() {
+            windows.pin(bytes);
+        } else {
+            windows.pin_for_ever(bytes);
+        }
+    }
+
+    /// Goes on with the choices in the current landing buffer, whose laps have `least_blocks` blocks at least.
+    pub(super) fn enter_choices(&mut self, least_blocks: u32, config: &Config) {
+        let layout = self.landing.layout;
+        let Kernels { chooser, windows, .. } = &mut self.kernels;
+        if times_copies::<F>() {
+            chooser.set_group(layout.group_blocks());
+            windows.enter(layout, least_blocks, config.least_window_bytes);
+        } else {
+            windows.enter_for_ever(layout, least_blocks);
+        }
+    }
+
+    /// Returns the blocks of the laps that begin from now on.
+    pub(super) fn next_window_blocks(&self) -> u32 {
+        let windows = &self.kernels.windows;
+        if times_copies::<F>() { windows.blocks() } else { windows.pinned_blocks() }
+    }
+
+    /// Returns the blocks of the window that was chosen or given.
+    pub(super) fn chosen_window_blocks(&self) -> u32 {
+        let windows = &self.kernels.windows;
+        if times_copies::<F>() { windows.chosen_blocks() } else { windows.pinned_blocks() }
     }
 
     /// Uses this kernel for copies into blocks, or chooses again.

@@ -304,6 +304,7 @@ impl Racing {
 
 impl Fabric for Racing {
     const DIRECT: bool = true;
+    const TIMES_COPIES: bool = true;
     type Link = EndLink;
     type Region = Memory;
     type Remote = Memory;

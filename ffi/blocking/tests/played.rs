@@ -97,6 +97,7 @@ impl Played {
 
 impl Fabric for Played {
     const DIRECT: bool = true;
+    const TIMES_COPIES: bool = true;
     type Link = EndLink;
     type Region = Memory;
     type Remote = Memory;

@@ -210,6 +210,7 @@ impl Default for Shm {
 
 impl Fabric for Shm {
     const DIRECT: bool = true;
+    const TIMES_COPIES: bool = true;
     type Link = ShmLink;
     type Region = Span;
     type Remote = Span;

@@ -141,6 +141,7 @@ impl<F: Real> Observed<F> {
 
 impl<F: Real> Fabric for Observed<F> {
     const DIRECT: bool = F::DIRECT;
+    const TIMES_COPIES: bool = F::TIMES_COPIES;
     type Link = F::Link;
     type Region = F::Region;
     type Remote = F::Remote;

@@ -98,6 +98,7 @@ impl JobEffects<Memory> for Direct {
 
 impl Fabric for Direct {
     const DIRECT: bool = true;
+    const TIMES_COPIES: bool = true;
     type Link = EndLink;
     type Region = Memory;
     type Remote = Memory;

@@ -73,6 +73,7 @@ fn line_of(bytes: &[u8]) -> Line {
 
 impl<const DIRECT: bool> Fabric for Loom<DIRECT> {
     const DIRECT: bool = DIRECT;
+    const TIMES_COPIES: bool = DIRECT;
     type Link = ();
     type Region = Place;
     type Remote = Place;

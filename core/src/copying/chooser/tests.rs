@@ -279,3 +279,72 @@ fn moves_that_change_no_kernel_do_not_make_it_deaf() {
     machine.run(1200);
     assert_eq!(machine.chosen(), CopyKernel::Fetching);
 }
+
+fn blocks_to_fetching(machine: &mut Machine) -> u64 {
+    machine.ns = [600, 610, 500, 1400];
+    let begin = machine.blocks;
+    while machine.chosen() != CopyKernel::Fetching && machine.blocks - begin < 200_000 {
+        machine.run(1);
+    }
+    machine.blocks - begin
+}
+
+#[test]
+fn turns_begin_anew() {
+    let mut machine = Machine::new([1000, 1010, 1200, 1400]);
+    machine.chooser = KernelChooser::new(KernelSet::ALL, None, (0, TRIAL_EVERY[1]), 32 << 20);
+    machine.run(10_000);
+    machine.chooser.classes[1].turn = TURNS_MAX - 3;
+    machine.run(1000);
+    machine.ns[0] = 5000;
+    machine.run(10_000_000);
+    assert_eq!(machine.chosen(), CopyKernel::String);
+}
+
+#[test]
+fn asking_for_a_choice_is_no_opening_in_vain() {
+    let mut machine = Machine { noise: 5, ..Machine::new(NEAR.0) };
+    machine.run(3000);
+    for _ in 0..4 {
+        machine.chooser.pin(None);
+        machine.run(2000);
+    }
+    let blocks = blocks_to_fetching(&mut machine);
+    assert!(blocks < 1000, "{blocks}");
+}
+
+#[test]
+fn moves_by_two_fifths_are_no_noise() {
+    let mut machine = Machine::new(NEAR.0);
+    for index in 0..21 {
+        machine.ns = NEAR.0.map(|ns| if index % 2 == 0 { ns } else { ns * 14 / 10 });
+        machine.run(5000);
+    }
+    let blocks = blocks_to_fetching(&mut machine);
+    assert!(blocks < 1000, "{blocks}");
+}
+
+#[test]
+fn a_pinned_kernel_stays() {
+    let mut chooser = KernelChooser::new(KernelSet::ALL, Some(CopyKernel::Streaming), (0, 4), 32 << 20);
+    chooser.open_all();
+    assert_eq!(chooser.all_chosen(), [CopyKernel::Streaming; SIZE_CLASSES]);
+}
+
+#[test]
+fn a_fabric_without_streaming_stores_times_as_rarely() {
+    let mut chooser = KernelChooser::new(KernelSet::PLAIN.with(CopyKernel::String), None, (0, 4), 32 << 20);
+    chooser.set_group(4);
+    let timed = (0..100).filter(|blocks| chooser.plan(SizeClass::of(64 << 10), *blocks, true).is_timed);
+    assert_eq!(timed.take(2).collect::<std::vec::Vec<u64>>(), [0, 32]);
+}
+
+#[test]
+fn another_window_begins_an_open_class_anew() {
+    let mut machine = Machine::new([1000; 4]);
+    (0..5).for_each(|_| _ = machine.chooser.note(machine.class, CopyKernel::Plain, BLOCK, 1000));
+    machine.chooser.rebase();
+    machine.ns = [600, 700, 700, 700];
+    machine.run(300);
+    assert_eq!(machine.chosen(), CopyKernel::Plain);
+}

@@ -1,5 +1,7 @@
 //! Machines by tables: what a copy costs in each window, with noise, and what the choice makes of it.
 
+extern crate std;
+
 use super::*;
 use crate::wire::layout::FlagPlace;
 
@@ -62,7 +64,7 @@ impl Machine {
         for _ in 0..blocks {
             let window = [128, 32, 8].iter().position(|&blocks| blocks == self.lap.blocks).unwrap();
             self.seen[window] += 1;
-            let wish = self.chooser.plan(self.class, self.blocks, self.lap, self.kernels);
+            let wish = self.chooser.plan(self.class, (self.blocks, true), self.lap, self.kernels);
             let is_usual = self.chooser.is_usual(self.lap.blocks);
             assert!(is_usual || wish != Wish::Any, "no kernel is tried in a trial");
             self.now += 4000;
@@ -316,4 +318,79 @@ fn a_larger_landing_buffer_keeps_the_window() {
         machine.chooser.enter(ring(blocks), 2, 128 << 10);
         assert_eq!(machine.chooser.blocks(), window, "{blocks} blocks");
     }
+}
+
+#[test]
+fn trials_without_timings_pause_too() {
+    let mut machine = Machine::new([110, 100, 110]);
+    for _ in 0..4000 {
+        machine.now += 1_000_000;
+        for _ in 0..100 {
+            machine.answers = machine.lap.blocks == 32; // no timing comes in a trial
+            machine.run(1);
+        }
+    }
+    let (others, all) = (machine.seen[0] + machine.seen[2], machine.seen.iter().sum::<u64>());
+    assert!(others * 20 < all, "{others} of {all} blocks within 5.6 s");
+}
+
+#[test]
+fn what_was_left_out_is_tried_after_a_move() {
+    let took = [false, true].map(|is_timed| {
+        let mut machine =
+            Machine { kernels: KernelState { is_timed, ..SETTLED }, ..Machine::new([120, 100, 80]) };
+        let rest = |machine: &mut Machine, cost| {
+            // The kernels' timings at rest.
+            if is_timed && machine.lap.is_steady() && machine.lap.blocks == 32 {
+                machine.chooser.note(machine.class, 32, cost, (Nanos(machine.now), machine.blocks));
+            }
+        };
+        for index in 0..160_000 {
+            machine.now += if index % 200 == 0 { 250_000_000 } else { 0 };
+            machine.costs[2] = if machine.chooser.chosen_blocks() == 8 { 140 } else { 80 };
+            machine.run(10);
+            rest(&mut machine, 100);
+        }
+        // The cores move; the small window is much better, and proves itself.
+        machine.costs = [240, 200, 60];
+        machine.kernels.news += u32::from(is_timed);
+        let begin = machine.now;
+        while machine.kib() != 128 && machine.now - begin < 2_000_000_000_000 {
+            machine.now += 10_000_000;
+            machine.run(100);
+            rest(&mut machine, 200);
+        }
+        (machine.now - begin) / 1_000_000_000
+    });
+    assert!(took[1] <= took[0] + 2, "seconds, kernels pinned and chosen: {took:?}");
+}
+
+#[test]
+fn measuring_ends_with_the_choice() {
+    let mut machine = Machine::new([110, 100, 110]);
+    while !machine.chooser.is_measuring() {
+        machine.run(1);
+    }
+    machine.chooser.enter(
+        Layout { block_bytes: 256, block_count: 11, flags: FlagPlace::Inside },
+        5,
+        128 << 10,
+    );
+    machine.chooser.plan(
+        machine.class,
+        (machine.blocks, true),
+        LapNow { blocks: 11, before: 11, is_first: true },
+        SETTLED,
+    );
+    assert!(!machine.chooser.is_measuring());
+}
+
+#[test]
+fn a_window_that_came_back_was_not_chosen() {
+    let mut machine = Machine::new([120, 100, 80]);
+    for _ in 0..500 {
+        machine.costs[2] = if machine.chooser.chosen_blocks() == 8 { 140 } else { 80 };
+        machine.run(10);
+    }
+    assert_eq!((machine.kib(), machine.chooser.reason()), (512, WindowReason::Start));
 }

@@ -37,6 +37,7 @@ fn listen(arrival: Arrival) -> (Listening, Driver<Listening>) {
 
 impl Fabric for Listening {
     const DIRECT: bool = true;
+    const TIMES_COPIES: bool = true;
     type Link = EndLink;
     type Region = Memory;
     type Remote = Memory;
