@@ -458,7 +458,7 @@ impl<F: PairFabric> ClientPair<F> {
         }
         let (state, is_shut) = (self.state_of(side), self.is_shut(side));
         let client = &mut self.clients[side];
-        let room = client.rng.below(4000);
+        let room = if client.rng.one_in(8) { 0 } else { client.rng.below(4000) };
         let cuts = cuts(&mut client.rng, room);
         let mut buffer = vec![UNTOUCHED; room];
         let mut slices = scatter(&mut buffer, &cuts);

@@ -163,6 +163,7 @@ impl<F: PairFabric> ClientPair<F> {
             }
             Drive::Done(Ok(())) => {
                 assert_eq!(now, bytes, "sent, and not all of it");
+                assert!(!is_other || before == bytes || self.is_unchecked(), "sent, and not what was given");
                 let flow = &mut self.flows[side];
                 if flow.open == Some(index) {
                     flow.ends(index);

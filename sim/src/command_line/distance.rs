@@ -36,10 +36,13 @@ pub(super) fn check_distances(options: &DistanceArguments) -> ExitCode {
     choose(options.bug);
     #[cfg(not(superpipe_planted))]
     let (is_planted, _) = (false, options);
-    let checks = checks();
+    let mut checks = checks();
+    if is_planted {
+        checks.reverse();
+    }
     let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let check_next = || {
-        // One check that finds a bug is enough.
+        // One check that finds a bug is enough, and the short ones find most.
         if is_planted && has_failed.load(Ordering::Relaxed) {
             return None;
         }

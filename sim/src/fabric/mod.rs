@@ -229,6 +229,7 @@ fn word(bytes: &[u8]) -> u64 {
 
 impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
     const DIRECT: bool = DIRECT;
+    const TIMES_COPIES: bool = DIRECT;
     type Link = EndLink;
     type Region = Memory;
     type Remote = Memory;

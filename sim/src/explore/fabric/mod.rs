@@ -344,6 +344,7 @@ impl<const DIRECT: bool> StepFabric<DIRECT> {
 
 impl<const DIRECT: bool> Fabric for StepFabric<DIRECT> {
     const DIRECT: bool = DIRECT;
+    const TIMES_COPIES: bool = DIRECT;
     type Link = usize;
     type Region = Memory;
     type Remote = Memory;
