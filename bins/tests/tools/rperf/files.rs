@@ -108,7 +108,9 @@ fn a_kill_leaves_complete_files_only() {
     let server = scratch.start_server(&[]);
     let sizes = ["--sizes=64,64M", "--warmup=1", "--iterations=5000"];
     let mut client = scratch.start("rperf", &mut scratch.client_with_files(&sizes));
-    wait_for("the first result", || fs::read_to_string(scratch.data("json")).unwrap() != "json");
+    // Both files appear with it, one after the other.
+    let has_result = |name: &str| fs::read_to_string(scratch.data(name)).unwrap() != name;
+    wait_for("the first result", || has_result("json") && has_result("csv"));
     client.kill();
     assert_eq!(client.wait(BOUND).code, -9);
     server.wait(BOUND).assert(5, "the peer is gone");
