@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::{env, io, panic, process, thread};
 
-use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, WaitStrategy};
 
 use crate::failure::Failure;
 
@@ -43,6 +43,12 @@ impl Drop for SocketDirectory {
         // Drop cannot report an error, and the directory is a temporary one.
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Returns the options of an end that polls, and whose peer may be silent while it measures something else.
+#[must_use]
+pub fn polling() -> Options {
+    Options { wait: WaitStrategy::Spin, idle_timeout: DEADLINE, ..Options::default() }
 }
 
 /// Connects two ends in one thread, for benchmarks that count the instructions of a message: what one end sends has arrived

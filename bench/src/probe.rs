@@ -3,12 +3,16 @@
 use superpipe::os::distance;
 pub use superpipe::os::distance::Distance;
 
+use crate::channel::CHANNEL_BYTES;
 use crate::failure::Failure;
-use crate::map::SharedMapping;
+use crate::map::{PAGE_BYTES, SharedMapping};
 use crate::spin::{Timeout, await_word};
 
 /// Bytes of the two lines, each in a pair of lines of its own.
 pub const PROBE_BYTES: usize = 256;
+
+/// Place of the lines of a probe behind the channel, in a page of their own.
+pub const BEHIND_CHANNEL: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
 
 /// Measures the distance, in the client. The server calls [`answer`] meanwhile. `number` is larger than at the probe before.
 ///

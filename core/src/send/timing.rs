@@ -276,7 +276,7 @@ impl<F: Fabric> Sender<F> {
         if times_copies::<F>() {
             windows.pin(bytes);
         } else {
-            windows.pin_for_ever(bytes);
+            windows.pin_untimed(bytes);
         }
     }
 
@@ -288,7 +288,7 @@ impl<F: Fabric> Sender<F> {
             chooser.set_group(layout.group_blocks());
             windows.enter(layout, least_blocks, config.least_window_bytes);
         } else {
-            windows.enter_for_ever(layout, least_blocks);
+            windows.enter_untimed(layout, least_blocks);
         }
     }
 

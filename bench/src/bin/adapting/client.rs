@@ -6,7 +6,7 @@ use memmap2::MmapMut;
 use superpipe::os::monotonic_ns;
 use superpipe::{Address, Connection};
 use superpipe_bench::channel::Channel;
-use superpipe_bench::connection::{DEADLINE, fail};
+use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::{self, SharedMapping};
 use superpipe_bench::pattern;
@@ -14,7 +14,7 @@ use superpipe_bench::probe::{self, Distance};
 use superpipe_bench::spin::Timeout;
 
 use crate::contestant::ALL;
-use crate::server::{LAST, MESSAGE, MORE, PROBE, PROBE_AT, RESULTS, SLICE, options};
+use crate::server::{LAST, MESSAGE, MORE, PROBE, RESULTS, SLICE};
 
 pub(crate) struct Client<'a> {
     map: &'a SharedMapping,
@@ -36,7 +36,7 @@ impl<'a> Client<'a> {
     ) -> Result<Self, Failure> {
         let mut connections = Vec::new();
         for contestant in ALL {
-            let mut connection = Connection::connect(address, options(), DEADLINE).map_err(fail)?;
+            let mut connection = Connection::connect(address, polling(), DEADLINE).map_err(fail)?;
             contestant.prepare(&mut connection);
             connections.push(connection);
         }
@@ -50,7 +50,7 @@ impl<'a> Client<'a> {
     /// Probes the distance of the cores.
     pub(crate) fn distance(&mut self) -> Result<Distance, Failure> {
         self.channel.post([PROBE, 0, 0, 0, 0, 0]);
-        let distance = probe::measure(self.map, PROBE_AT, &mut self.probe_number, self.timeout)?;
+        let distance = probe::measure(self.map, probe::BEHIND_CHANNEL, &mut self.probe_number, self.timeout)?;
         self.channel.wait_done(0, self.timeout)?;
         Ok(distance)
     }

@@ -1,10 +1,10 @@
 //! The other process: it takes the messages of a slice, and answers the last one.
 
-use superpipe::{Address, Connection, Listener, Options as ConnectionOptions, WaitStrategy};
-use superpipe_bench::channel::{CHANNEL_BYTES, Channel};
-use superpipe_bench::connection::{DEADLINE, fail};
+use superpipe::{Address, Connection, Listener};
+use superpipe_bench::channel::Channel;
+use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
+use superpipe_bench::map::{self, SharedMapping};
 use superpipe_bench::pattern;
 use superpipe_bench::probe::{self, PROBE_BYTES};
 use superpipe_bench::spin::Timeout;
@@ -22,17 +22,11 @@ pub(crate) const LAST: u64 = 1;
 /// Number of the message that every slice sends again and again.
 pub(crate) const MESSAGE: u64 = 1;
 
-/// The channel, and the lines of the probe.
-pub(crate) const PROBE_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
-pub(crate) const MAP_BYTES: usize = PROBE_AT + PROBE_BYTES;
+/// Bytes of the mapping: the channel, and the lines of the probe.
+pub(crate) const MAP_BYTES: usize = probe::BEHIND_CHANNEL + PROBE_BYTES;
 
 /// Results of a slice: 1 if its last message was wrong.
 pub(crate) const RESULTS: usize = 1;
-
-/// Returns the options of either end.
-pub(crate) fn options() -> ConnectionOptions {
-    ConnectionOptions { wait: WaitStrategy::Spin, idle_timeout: DEADLINE, ..ConnectionOptions::default() }
-}
 
 pub(crate) fn serve(
     map: &SharedMapping,
@@ -40,7 +34,7 @@ pub(crate) fn serve(
     bytes_max: usize,
     timeout: &Timeout,
 ) -> Result<(), Failure> {
-    let mut listener = Listener::bind(address, options()).map_err(fail)?;
+    let mut listener = Listener::bind(address, polling()).map_err(fail)?;
     let mut connections = Vec::new();
     for contestant in ALL {
         let mut connection = listener.accept(DEADLINE).map_err(fail)?;
@@ -59,7 +53,7 @@ pub(crate) fn serve(
                 channel.answer(&[u64::from(is_wrong)]);
             }
             _ => {
-                probe::answer(map, PROBE_AT, &mut probe_number, timeout)?;
+                probe::answer(map, probe::BEHIND_CHANNEL, &mut probe_number, timeout)?;
                 channel.answer(&[]);
             }
         }

@@ -32,7 +32,6 @@ use superpipe_bench::size::Size;
 use superpipe_bench::spin::Timeout;
 
 use figures::{Figures, Measured};
-use server::PROBE_AT;
 use visit::{Kind, Visitor};
 
 /// A message that needs the first slab of 64 KiB and no more.
@@ -112,7 +111,7 @@ fn distance(
     timeout: &Timeout,
 ) -> Result<Distance, Failure> {
     visitor.ask_probe();
-    let distance = probe::measure(map, PROBE_AT, number, timeout)?;
+    let distance = probe::measure(map, probe::BEHIND_CHANNEL, number, timeout)?;
     visitor.end_probe()?;
     Ok(distance)
 }

@@ -1,10 +1,10 @@
 //! The other process: it accepts a connection per command, answers its messages, and tells the time of its jobs.
 
-use superpipe::{Address, ErrorKind, Listener, Options as ConnectionOptions, WaitStrategy};
-use superpipe_bench::channel::{CHANNEL_BYTES, Channel};
-use superpipe_bench::connection::{DEADLINE, fail};
+use superpipe::{Address, ErrorKind, Listener};
+use superpipe_bench::channel::Channel;
+use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
-use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
+use superpipe_bench::map::{self, SharedMapping};
 use superpipe_bench::pattern;
 use superpipe_bench::probe::{self, PROBE_BYTES};
 use superpipe_bench::spin::Timeout;
@@ -13,17 +13,11 @@ use superpipe_bench::spin::Timeout;
 pub(crate) const PROBE: u64 = 0;
 pub(crate) const VISIT: u64 = 1;
 
-/// The channel, and the lines of the probe.
-pub(crate) const PROBE_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
-pub(crate) const MAP_BYTES: usize = PROBE_AT + PROBE_BYTES;
+/// Bytes of the mapping: the channel, and the lines of the probe.
+pub(crate) const MAP_BYTES: usize = probe::BEHIND_CHANNEL + PROBE_BYTES;
 
 /// Results of a visit: nanoseconds of jobs until the first answer, and 1 if a message was wrong.
 pub(crate) const RESULTS: usize = 2;
-
-/// Returns the options of either end. The client proposes all settings.
-pub(crate) fn options() -> ConnectionOptions {
-    ConnectionOptions { wait: WaitStrategy::Spin, idle_timeout: DEADLINE, ..ConnectionOptions::default() }
-}
 
 pub(crate) fn serve(
     map: &SharedMapping,
@@ -31,14 +25,14 @@ pub(crate) fn serve(
     bytes_max: usize,
     timeout: &Timeout,
 ) -> Result<(), Failure> {
-    let mut listener = Listener::bind(address, options()).map_err(fail)?;
+    let mut listener = Listener::bind(address, polling()).map_err(fail)?;
     let mut channel = Channel::new(map);
     let mut buffer = map::resident(bytes_max, false)?;
     let mut probe_number = 0;
     loop {
         let [command, first_number, ..] = channel.take(timeout)?;
         if command == PROBE {
-            probe::answer(map, PROBE_AT, &mut probe_number, timeout)?;
+            probe::answer(map, probe::BEHIND_CHANNEL, &mut probe_number, timeout)?;
             channel.answer(&[]);
             continue;
         }

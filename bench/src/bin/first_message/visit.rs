@@ -7,14 +7,14 @@ use memmap2::MmapMut;
 use superpipe::os::monotonic_ns;
 use superpipe::{Address, Connection, LandingMode, Options as ConnectionOptions, Protocol, Reason, Tuning};
 use superpipe_bench::channel::Channel;
-use superpipe_bench::connection::{DEADLINE, fail};
+use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map;
 use superpipe_bench::pattern;
 use superpipe_bench::spin::Timeout;
 use superpipe_bench::stats::median;
 
-use crate::server::{PROBE, RESULTS, VISIT, options};
+use crate::server::{PROBE, RESULTS, VISIT};
 
 /// Kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl<'a> Visitor<'a> {
     /// Connects, waits, and sends two messages.
     pub(crate) fn visit(&mut self, kind: Kind, bytes: usize) -> Result<Visit, Failure> {
         self.channel.post([VISIT, self.number + 1, 0, 0, 0, 0]);
-        let with = ConnectionOptions { tuning: kind.tuning(), ..options() };
+        let with = ConnectionOptions { tuning: kind.tuning(), ..polling() };
         let mut connection = Connection::connect(self.address, with, DEADLINE).map_err(fail)?;
         self.fill(bytes);
         thread::sleep(self.idle);

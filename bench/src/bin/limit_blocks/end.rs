@@ -1,17 +1,16 @@
 //! The shared state of both processes, and the state of each.
 
 use memmap2::MmapMut;
-use superpipe_bench::channel::CHANNEL_BYTES;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::map::{self, PAGE_BYTES, SharedMapping};
-use superpipe_bench::probe::PROBE_BYTES;
+use superpipe_bench::probe::{self, PROBE_BYTES};
 use superpipe_bench::ring::{DirectionOffset, Ring};
 use superpipe_bench::spin::Timeout;
 
 use crate::config::{Config, Options};
 
 /// The two lines of a probe.
-pub(crate) const PROBE_AT: usize = CHANNEL_BYTES.next_multiple_of(PAGE_BYTES);
+pub(crate) const PROBE_AT: usize = probe::BEHIND_CHANNEL;
 /// The beginning of the first direction.
 const RINGS_AT: usize = (PROBE_AT + PROBE_BYTES).next_multiple_of(PAGE_BYTES);
 

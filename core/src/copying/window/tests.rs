@@ -3,6 +3,8 @@
 extern crate std;
 
 use super::*;
+use crate::copying::chooser::KernelState;
+use crate::copying::wish::{LapNow, Wish};
 use crate::wire::layout::FlagPlace;
 
 const LAYOUT: Layout =
