@@ -7,7 +7,7 @@ use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::receive::{Destination, End, Open, Pulled, Readable, Size, TryRecv};
 use crate::recording;
-use crate::slices::{CALL_BYTES, Cursor, Scatter};
+use crate::slices::{Cursor, Scatter};
 use crate::wire::header::Length;
 use crate::wire::line::Line;
 use crate::wire::sequence::after;
@@ -187,7 +187,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         let size = self.open_size();
         // The sender needs blocks back before it runs out of them, and cannot wait until all that have arrived are copied.
-        let call_blocks = self.receiver.whole_blocks_in(CALL_BYTES);
+        let call_blocks = self.receiver.call_blocks();
         let blocks_max = self.receiver.ack_every(size).min(call_blocks);
         // A peer that is as fast as this end must not keep it in this call.
         let begin = self.receiver.consumed();

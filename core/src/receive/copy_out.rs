@@ -9,7 +9,7 @@ use crate::copying::{CopyKernel, SizeClass};
 use crate::error::ProtocolError;
 use crate::fabric::{Fabric, times_copies};
 use crate::recording;
-use crate::slices::Scatter;
+use crate::slices::{CALL_BLOCKS, Scatter};
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
 use crate::wire::inline::unpack;
@@ -134,15 +134,15 @@ impl<F: Fabric> Receiver<F> {
         bytes as usize
     }
 
-    /// Discards the payload of the open transfer that has arrived. Stops after the blocks of both rings, even if the peer writes more
-    /// meanwhile.
+    /// Discards the payload of the open transfer that has arrived. Stops after the blocks of both rings or of one call, even if the peer
+    /// writes more meanwhile.
     pub(crate) fn drain(
         &mut self,
         fabric: &F,
         link: &F::Link,
         arrival: Arrival,
     ) -> Result<(), ProtocolError> {
-        let (begin, blocks_max) = (self.consumed, self.blocks_of_both());
+        let (begin, blocks_max) = (self.consumed, self.blocks_of_both().min(CALL_BLOCKS));
         while self.open.is_some()
             && self.consumed.wrapping_sub(begin) < blocks_max
             && self.poll(fabric, link, arrival)?

@@ -40,6 +40,7 @@ use crate::copying::KernelSet;
 use crate::error::{ProtocolError, Reason};
 use crate::exposing::Sources;
 use crate::fabric::Fabric;
+use crate::slices::{CALL_BLOCKS, CALL_BYTES};
 use crate::state::Receiving;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
@@ -167,11 +168,11 @@ impl<F: Fabric> Receiver<F> {
         self.consumed
     }
 
-    /// Returns the whole blocks within `bytes` bytes: at least one, at most the ring.
+    /// Returns the most blocks that one call takes: at least one, at most the ring.
     #[inline]
-    pub(crate) fn whole_blocks_in(&self, bytes: u32) -> u64 {
+    pub(crate) fn call_blocks(&self) -> u64 {
         let Layout { block_bytes, block_count, .. } = self.landing.layout;
-        u64::from((bytes / block_bytes).clamp(1, block_count))
+        u64::from((CALL_BYTES / block_bytes).clamp(1, block_count)).min(CALL_BLOCKS)
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Messages of which a call moves a part only, however much there is room for.
 
 use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WaitStrategy};
-use superpipe_core::{Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Origin, Protocol};
+use superpipe_core::{Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Origin, Protocol, Reason};
 use superpipe_testkit::{Setup, TestFabric};
 
 use crate::driver::{BEGIN, IDLE_NS, ROUNDS, payload, taken};
@@ -9,15 +9,25 @@ use crate::driver::{BEGIN, IDLE_NS, ROUNDS, payload, taken};
 tables! {
     a_whole_message_is_taken_all_at_once
     a_call_moves_a_part
+    a_call_takes_a_bounded_number_of_blocks
 }
 
 const LAYOUT: Layout = Layout { block_bytes: 256 << 10, block_count: 16, flags: FlagPlace::Inside };
 const BYTES: usize = 3 << 20;
 /// A call moves about as many.
 const CALL_BYTES: usize = 1 << 20;
+/// Blocks so short that their number bounds a call.
+const SHORT: Layout = Layout { block_bytes: 128, block_count: 4096, flags: FlagPlace::Inside };
+const CALL_BLOCKS: u64 = 1024;
+/// What else counts as the peer's activity: an acknowledgement, a control message.
+const OTHER_ACTIVITY: u64 = 4;
 
 fn ends<F: TestFabric>(c0_bytes: u32, arrival: Arrival) -> (F, [Driver<F>; 2]) {
-    let fabric = F::new(&Setup::new(LAYOUT, 1));
+    ends_of(LAYOUT, c0_bytes, arrival)
+}
+
+fn ends_of<F: TestFabric>(layout: Layout, c0_bytes: u32, arrival: Arrival) -> (F, [Driver<F>; 2]) {
+    let fabric = F::new(&Setup::new(layout, 1));
     // All of the ring, which is larger than the window that a choice starts with.
     let window_bytes = Some(u32::MAX);
     let config =
@@ -81,4 +91,41 @@ fn a_call_moves_a_part<F: TestFabric>() {
     assert!(takes >= 3);
     assert_eq!(received, Ok(taken(3, BYTES)));
     assert!(place == sent);
+}
+
+/// Each block costs a line from the peer, however short it is: also of a transfer that is discarded.
+fn a_call_takes_a_bounded_number_of_blocks<F: TestFabric>() {
+    let bytes = (SHORT.block_bytes * SHORT.block_count / 2) as usize;
+    let sent = payload(bytes);
+    for discards in [false, true] {
+        let (mut fabric, [mut from, mut to]) = ends_of::<F>(SHORT, 1 << 20, Arrival::Flag);
+        let mut send = SendOperation::new(3, bytes);
+        while !matches!(from.drive_send(&mut fabric, &mut send, &[&sent]), Drive::Done(Ok(()))) {
+            arrive(&mut fabric, &mut from);
+        }
+        arrive(&mut fabric, &mut from);
+        let (mut receive, mut place) = (RecvOperation::new(), vec![0; bytes]);
+        let mut calls = 0;
+        if discards {
+            assert!(to.try_peek(&mut fabric).is_some());
+            assert!(to.reject(&mut fabric, Reason(7)));
+        }
+        let mut has_ended = false;
+        while !has_ended {
+            let before = to.endpoint().activity();
+            has_ended = if discards {
+                !to.progress(&mut fabric)
+            } else {
+                // The fast path, which takes a message of one chunk at once, fills one slice.
+                let (a, b) = place.split_at_mut(bytes / 2);
+                matches!(to.drive_recv(&mut fabric, &mut receive, &mut [a, b]), Drive::Done(Ok(_)))
+            };
+            let blocks = to.endpoint().activity() - before;
+            assert!(blocks <= CALL_BLOCKS + OTHER_ACTIVITY, "{blocks} blocks in a call");
+            calls += 1;
+            assert!(calls < 1000, "stuck");
+        }
+        assert!(to.endpoint().activity() > 2 * CALL_BLOCKS);
+        assert!(discards || place == sent);
+    }
 }
