@@ -171,7 +171,8 @@ pub trait Fabric {
 
     /// Returns the capabilities of the link.
     fn caps(&self, link: &Self::Link) -> Caps;
-    /// Returns the time. Core does not call it per message, since it costs tens of nanoseconds, but for one of 64 blocks or more of them.
+    /// Returns the time. A reading costs tens of nanoseconds, so core takes one around timed copies only (one group in 64 once a choice is settled, wire.md
+    /// 4.12), and while it records.
     fn now(&mut self) -> Nanos;
 
     /// Reads a flag word, with acquire ordering. `at` is a multiple of 8.
@@ -183,8 +184,9 @@ pub trait Fabric {
     fn take_line_if(&self, link: &Self::Link, from: Self::Region, at: u32, flag: u64) -> Option<Line> {
         (self.flag(link, from, at + LINE_BYTES - 8) == flag).then(|| self.take_line(link, from, at))
     }
-    /// Returns the kernels that copies of this link may use. The default is the plain one alone. Core asks once, with
-    /// [`TIMES_COPIES`](Self::TIMES_COPIES).
+    /// Returns the kernels among which core chooses for copies into blocks and out of them. The default is the plain one alone. Core asks once, with
+    /// [`TIMES_COPIES`](Self::TIMES_COPIES). For messages of [`Config::streaming_bytes`](crate::Config::streaming_bytes) and more it may name the
+    /// streaming one anyway; a fabric without a kernel that is named copies plainly.
     fn copy_kernels(&self, link: &Self::Link) -> KernelSet {
         let _ = link;
         KernelSet::PLAIN

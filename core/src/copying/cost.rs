@@ -1,4 +1,6 @@
 //! Costs of copies: nanoseconds for 64 KiB.
+//!
+//! The margins keep the check of distances (docs/testing.md, Distance) within its limits with noise of 25 %. None is tuned to a machine.
 
 /// What takes more than this of another one's time, in sixteenths, does not replace it.
 pub(super) const BETTER_Q4: u64 = 15;
@@ -9,7 +11,7 @@ pub(super) const CLEARLY_BETTER_Q4: u64 = 11;
 /// What takes more than this of another one's time, in whole sixteenths, is worse, whatever the noise.
 pub(super) const MUCH_WORSE_Q4: u64 = 24;
 
-/// Longest time of a copy that counts: more is not the copy's.
+/// Longest time of a copy that counts, 1 s: a longer one includes an interruption of the thread.
 pub(super) const NS_MAX: u64 = 1_000_000_000;
 
 /// Returns what copying `bytes` bytes in `ns` nanoseconds costs. `None` for an absurd time.

@@ -35,7 +35,7 @@ impl CopyKernel {
 pub struct KernelSet(u8);
 
 impl KernelSet {
-    /// The plain kernel alone: there is nothing to choose, and nothing is timed.
+    /// The plain kernel alone: there is no choice.
     pub const PLAIN: Self = Self(1 << CopyKernel::Plain as u8);
     /// Every kernel.
     pub const ALL: Self =

@@ -3,7 +3,7 @@
 /// Trials that a window must win to be chosen.
 const WINS: u8 = 3;
 
-/// Trials that end a series: where all are tried since something has changed, and else.
+/// Lost trials that end a series: in an opening, and at rest.
 const LOSSES: [u8; 2] = [3, 1];
 
 /// Result of a trial.
@@ -54,7 +54,7 @@ impl Series {
         self.losses >= self.losses_max
     }
 
-    /// Returns the cost in the chosen window: the median of that before the last trials.
+    /// Returns the cost in the chosen window: the median of that before the last three trials; 0 before the second one.
     pub(super) fn base(&self) -> u32 {
         let mut bases = self.bases;
         bases.sort_unstable();

@@ -14,8 +14,10 @@ const DOUBTED_Q4: [u64; 2] = [CLEARLY_BETTER_Q4, MUCH_WORSE_Q4];
 /// Signs in a row that open a choice, at first and at most.
 const SIGNS: [u8; 2] = [3, 48];
 
-/// Medians of which the reference is an average, and the parts while it has fewer, so that a first one that noise has moved is no reason for signs.
+/// Medians of which the reference is an average.
 const MEDIANS_MAX: u8 = 8;
+/// Takes the place of [`MOVED_Q4`] while the reference has fewer medians, so that a first one that noise has moved is no reason for signs: less than 12 or
+/// at least 21.
 const MOVED_YOUNG_Q4: [u64; 2] = [12, 20];
 
 /// Most doubted costs in a row that count. Each cost that is not doubted gives one back; at none they do not count, so a machine whose times mean nothing is
@@ -60,7 +62,7 @@ impl Watch {
         self.is_doubted
     }
 
-    /// Returns how many times as many signs as at first it takes to open the choice.
+    /// Returns the factor by which openings in vain have raised the signs that an opening needs: 1 to 16.
     pub(super) const fn patience(&self) -> u8 {
         self.signs_max / SIGNS[0]
     }
@@ -131,7 +133,7 @@ impl Watch {
                 }
             }
             (false, true) => self.signs_max = SIGNS[0],
-            // Noise may have replaced it, or a move did not.
+            // A replacement after a cost that is about the same may be noise; a changed cost without one may be a move.
             (true, true) | (false, false) => {}
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!          the cost of a copy, or its kernel, has changed            one candidate after the other
 //!   REST -----------------------------------------------> OPENING ---------------------------------> REST
-//!    |                                                    (tries at once)                             ^
+//!    |                                                    (without a pause)                           ^
 //!    +-- a second has passed, or up to 16 since trials were lost --> SERIES of one candidate ---------+
 //! ```
 //!
@@ -75,7 +75,7 @@ pub(crate) struct WindowChooser {
     trial: Option<Trial>,
     series: Option<Series>,
     proof: Option<Proof>,
-    /// Candidates that are left to be tried at once, a bit for each.
+    /// Candidates that are left to be tried without a pause between them, a bit for each.
     to_try: u8,
     /// Candidate that was tried last; how many series each is left out of, and how often it failed to prove itself.
     last_tried: usize,
@@ -93,8 +93,10 @@ pub(crate) struct WindowChooser {
     decider: Decider,
     /// Count of blocks from which on the next chunk is timed.
     due: u64,
-    /// Chunks are timed for a trial or a proof.
-    is_measuring: bool,
+    /// Chunks are timed densely: for a trial or the cost before it, for a proof, or after a doubted cost.
+    times_densely: bool,
+    /// A chunk was planned in this lap.
+    has_planned: bool,
 }
 
 impl WindowChooser {
@@ -126,7 +128,8 @@ impl WindowChooser {
             kernels_tell: false,
             decider: Decider::new(blocks),
             due: blocks,
-            is_measuring: false,
+            times_densely: false,
+            has_planned: false,
         }
     }
 
@@ -135,26 +138,28 @@ impl WindowChooser {
         self.windows = Windows::of_ring(layout, least_blocks, least_bytes);
         self.chosen = self.windows.nearest(self.wanted_bytes);
         self.forget();
-        (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+        self.forget_failures();
         self.open();
     }
 
-    /// Uses a window of this many bytes from now on; with `None` chooses again.
-    pub(crate) fn pin(&mut self, bytes: Option<u32>) {
+    /// Uses a window of this many bytes from now on; with `None` chooses again. Returns false if that was so before.
+    pub(crate) fn pin(&mut self, bytes: Option<u32>) -> bool {
         if self.pinned() == bytes {
-            return;
+            return false;
         }
-        (self.is_pinned, self.is_measuring) = (bytes.is_some(), false);
+        (self.is_pinned, self.times_densely) = (bytes.is_some(), false);
         self.has_chosen = false;
         self.wanted_bytes = bytes.unwrap_or(Windows::START_BYTES);
         self.chosen = self.windows.nearest(self.wanted_bytes);
         self.forget();
+        self.forget_failures();
         self.open();
+        true
     }
 
     /// Uses a window of this many bytes, where nothing is timed; the start with `None`.
     pub(crate) fn pin_untimed(&mut self, bytes: Option<u32>) {
-        (self.is_pinned, self.wanted_bytes) = (true, bytes.unwrap_or(Windows::START_BYTES));
+        (self.is_pinned, self.wanted_bytes) = (bytes.is_some(), bytes.unwrap_or(Windows::START_BYTES));
     }
 
     /// Goes on in another landing buffer with the window that was given, where nothing is timed.
@@ -162,7 +167,7 @@ impl WindowChooser {
         self.windows = Windows::whole(layout, least_blocks);
     }
 
-    /// Returns the blocks of the window that was given, also while another one is chosen.
+    /// Returns the blocks of `wanted_bytes` in this ring: of a window that was given, and where nothing is timed.
     pub(crate) fn pinned_blocks(&self) -> u32 {
         self.windows.clamped(self.wanted_bytes)
     }
@@ -205,10 +210,10 @@ impl WindowChooser {
         !self.may_choose() || lap_blocks == self.windows.blocks(self.chosen)
     }
 
-    /// Returns true if chunks are timed for a trial or a proof.
+    /// Returns true if chunks are timed densely: for a trial or the cost before it, for a proof, or after a doubted cost.
     #[inline]
-    pub(crate) const fn is_measuring(&self) -> bool {
-        self.is_measuring
+    pub(crate) const fn times_densely(&self) -> bool {
+        self.times_densely
     }
 
     /// Returns true if there is a choice.
@@ -253,7 +258,7 @@ impl WindowChooser {
         let Some(cost) = self.base.median() else { return false };
         let is_at_rest = self.series.is_none() && self.to_try == 0;
         if is_at_rest && !self.kernels_tell && self.watch.has_moved(cost) {
-            (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+            self.forget_failures();
             self.watch.open();
             self.open();
         }
@@ -264,7 +269,7 @@ impl WindowChooser {
     /// Handles the news of the kernels of the class that decides, which are settled: if they have changed, so may have the best window.
     fn note_kernels(&mut self, news: u32) {
         if self.kernel_news.replace(news).is_some_and(|known| known != news) {
-            (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+            self.forget_failures();
             self.forget();
             self.open();
         }
@@ -278,11 +283,16 @@ impl WindowChooser {
         }
         self.base = Samples::NONE;
         (self.trial, self.series, self.proof) = (None, None, None);
-        self.is_measuring = false;
+        self.times_densely = false;
         self.watch.forget();
     }
 
-    /// Tries all others at once, since what copies take has changed.
+    /// Forgets which candidates did not prove themselves.
+    const fn forget_failures(&mut self) {
+        (self.left_out, self.failed) = ([0; CANDIDATES_MAX], [0; CANDIDATES_MAX]);
+    }
+
+    /// Tries all others without a pause between them, since what copies take has changed.
     fn open(&mut self) {
         planted!(WindowNeverTriesAgain => if self.last.is_some() { return; });
         let others = (0..self.windows.count()).filter(|&other| other != self.chosen);
@@ -298,6 +308,7 @@ impl WindowChooser {
             self.to_try = 0;
             // A program that changes between classes opens once for each, and waits for the next series from then on.
             if takeover == Takeover::First {
+                self.forget_failures();
                 self.open();
             }
         }
@@ -391,7 +402,7 @@ impl WindowChooser {
         self.interval_ns = (self.interval_ns * 2).min(INTERVAL_NS[1]);
     }
 
-    /// Nothing is better than the chosen window, which costs so much; 0: not known. The next candidate is left, or all of them have lost.
+    /// Ends an opening once no candidate is left, with the cost in the chosen window; 0 if it is not known.
     fn settle(&mut self, cost: u32) {
         if self.to_try == 0 && self.watch.reference() == 0 && cost > 0 {
             self.watch.settle(cost, false);

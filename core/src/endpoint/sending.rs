@@ -105,7 +105,7 @@ impl<F: Fabric> Endpoint<F> {
             if !F::DIRECT {
                 // The device sends this chunk while the next one is copied.
                 fabric.ring_doorbell(&mut self.link);
-            } else if self.sender.awaits_answers() {
+            } else if self.sender.reads_for_timings() {
                 // The peer tells its newest timing only. A sender that looks when it needs blocks sees few in a large ring.
                 self.read_ack(fabric);
                 if !self.may_send() {

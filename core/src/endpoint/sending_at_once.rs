@@ -152,6 +152,7 @@ impl<F: Fabric> Endpoint<F> {
         if rest > 0 {
             self.emit(fabric, Payload::Gathered(&mut gather), rest, false);
         }
+        self.wants_ack |= self.sender.reads_for_timings();
         fabric.ring_doorbell(&mut self.link);
         Ok(id)
     }
@@ -161,7 +162,7 @@ impl<F: Fabric> Endpoint<F> {
         let id = self.sender.emit_single_chunk(fabric, &mut self.link, self.config.protocol, tag, message)?;
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += message.len() as u64;
-        self.wants_ack |= self.sender.awaits_answers();
+        self.wants_ack |= self.sender.reads_for_timings();
         fabric.ring_doorbell(&mut self.link);
         self.sender.expect_write(fabric, &mut self.link, message.len());
         Some(id)

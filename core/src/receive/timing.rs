@@ -152,8 +152,11 @@ impl<F: Fabric> Receiver<F> {
     }
 
     /// Handles the move to another landing buffer, whose laps are others.
-    pub(super) const fn forget_laps(&mut self) {
-        self.kernels.laps = LapsSeen { usual: 0, unusual: 0, length: 0 };
+    pub(super) fn forget_laps(&mut self) {
+        self.kernels.laps = LapsSeen::default();
+        if times_copies::<F>() {
+            self.kernels.chooser.rebase();
+        }
     }
 
     /// Returns the newest time of a copy, for the peer.

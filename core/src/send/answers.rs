@@ -1,4 +1,4 @@
-//! What the receiver answers: acknowledgements of blocks, and CTS or REJECT of a transfer. wire.md 2.2, 5.1 and 5.2.
+//! Acknowledgements, CTS and REJECT of the receiver. wire.md 2.2, 5.1 and 5.2.
 
 use super::{Cancelled, Sender};
 use crate::error::{ProtocolError, Reason};
@@ -7,7 +7,10 @@ use crate::wire::grant::DestinationClaim;
 use crate::wire::sequence::{Advance, is_before, judge};
 
 impl<F: Fabric> Sender<F> {
-    /// Handles an acknowledgement of `blocks` blocks. Returns true if blocks became free.
+    /// Handles an acknowledgement of `blocks` blocks. Returns true if it is newer than the last one.
+    ///
+    /// # Errors
+    /// `AckBeyondSent`.
     #[inline]
     pub(crate) fn handle_ack(&mut self, blocks: u64) -> Result<bool, ProtocolError> {
         match judge(blocks, self.acked, self.produced) {
@@ -40,11 +43,15 @@ impl<F: Fabric> Sender<F> {
         self.free_from
     }
 
-    /// Returns true if an acknowledgement of `blocks` blocks would free some.
+    /// Returns true if an acknowledgement of `blocks` blocks would be newer than the last one.
     pub(crate) fn has_news(&self, blocks: u64) -> bool {
         judge(blocks, self.acked, self.produced) == Advance::Forward
     }
 
+    /// Handles a CTS, with a claim if the RTS had REMOTE.
+    ///
+    /// # Errors
+    /// `CtsTwice`, `CtsUnknownTransfer`, and those of the claim.
     pub(crate) fn handle_cts(
         &mut self,
         transfer: u64,

@@ -151,11 +151,16 @@ impl Kernels {
             && self.windows.note(class, copy.lap.blocks, cost, (copy.at, blocks))
         {
             changes.window = true;
-            self.chooser.rebase();
-            // Copies in the window before prove nothing.
-            self.pending.clear();
+            self.rebase();
         }
         changes
+    }
+
+    /// Forgets what copies have taken, since another window is in force. What they take now says nothing about the cores, and copies in the window
+    /// before prove nothing.
+    fn rebase(&mut self) {
+        self.chooser.rebase();
+        self.pending.clear();
     }
 }
 
@@ -167,7 +172,7 @@ impl<F: Fabric> Sender<F> {
         if !times_copies::<F>() || matches!(length, Length::Exact(bytes) if bytes < u64::from(timed_bytes)) {
             return None;
         }
-        let may_be_timed = first_bytes >= timed_bytes && !self.awaits_timing();
+        let may_be_timed = first_bytes >= timed_bytes && !self.has_no_place();
         let (class, lap) = (SizeClass::of_length(length), self.lap_now());
         let Kernels { chooser, windows, .. } = &mut self.kernels;
         let wish = windows.plan(class, (self.produced, may_be_timed), lap, chooser.state(class));
@@ -186,7 +191,7 @@ impl<F: Fabric> Sender<F> {
     /// Returns true if there is no room for another timed chunk: the peer may still tell the time of the oldest one, since it has not acknowledged its
     /// first block.
     #[inline]
-    fn awaits_timing(&self) -> bool {
+    fn has_no_place(&self) -> bool {
         let pending = &self.kernels.pending;
         pending.is_full() && pending.front().is_some_and(|copy| !is_before(copy.block, self.acked))
     }
@@ -233,10 +238,10 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
-    /// Returns true if acknowledgements are to be read for the peer's timings, since a window is compared.
+    /// Returns true if acknowledgements are to be read for the peer's timings, since chunks are timed densely.
     #[inline]
-    pub(crate) fn awaits_answers(&self) -> bool {
-        times_copies::<F>() && self.kernels.windows.is_measuring() && !self.kernels.pending.is_empty()
+    pub(crate) fn reads_for_timings(&self) -> bool {
+        times_copies::<F>() && self.kernels.windows.times_densely() && !self.kernels.pending.is_empty()
     }
 
     /// Handles word 6 of the peer's acknowledgements.
@@ -272,23 +277,25 @@ impl<F: Fabric> Sender<F> {
 
     /// Uses a window of this many bytes, or chooses again.
     pub(super) fn pin_window(&mut self, bytes: Option<u32>) {
-        let windows = &mut self.kernels.windows;
         if times_copies::<F>() {
-            windows.pin(bytes);
+            if self.kernels.windows.pin(bytes) {
+                self.kernels.rebase();
+            }
         } else {
-            windows.pin_untimed(bytes);
+            self.kernels.windows.pin_untimed(bytes);
         }
     }
 
     /// Goes on with the choices in the current landing buffer, whose laps have `least_blocks` blocks at least.
     pub(super) fn enter_choices(&mut self, least_blocks: u32, config: &Config) {
         let layout = self.landing.layout;
-        let Kernels { chooser, windows, .. } = &mut self.kernels;
+        let kernels = &mut self.kernels;
         if times_copies::<F>() {
-            chooser.set_group(layout.group_blocks());
-            windows.enter(layout, least_blocks, config.least_window_bytes);
+            kernels.chooser.set_group(layout.group_blocks());
+            kernels.windows.enter(layout, least_blocks, config.least_window_bytes);
+            kernels.rebase();
         } else {
-            windows.enter_untimed(layout, least_blocks);
+            kernels.windows.enter_untimed(layout, least_blocks);
         }
     }
 

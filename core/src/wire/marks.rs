@@ -5,7 +5,7 @@ use crate::wire::line::Line;
 /// The next chunk starts in block 0.
 pub(super) const ENDS_LAP: u64 = 1 << 17;
 
-/// The sender wishes to know what copying the first block out takes.
+/// The sender wishes to know what copying the first group of the chunk out takes.
 pub(super) const TIMED: u64 = 1 << 18;
 
 /// Bits of word 0 that are marks.
@@ -16,7 +16,7 @@ pub(super) const MARKS: u64 = ENDS_LAP | TIMED;
 pub(crate) struct Marks {
     /// The chunk is the last of its lap.
     pub(crate) ends_lap: bool,
-    /// The sender wishes to know what copying the first block out takes.
+    /// The sender wishes to know what copying the first group of the chunk out takes.
     pub(crate) timed: bool,
 }
 

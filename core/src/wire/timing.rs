@@ -1,9 +1,9 @@
-//! What the receiver's copy of a block has taken, in the line of acknowledgements. wire.md 2.2, 4.12.
+//! Time of the receiver's copy out of a group, in the line of acknowledgements. wire.md 2.2, 4.12.
 
 /// Word 6 of the line: the time of the newest copy that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Timing {
-    /// Lower half of the sequence of the chunk whose first block was copied.
+    /// Lower half of the sequence of the chunk whose first group was copied.
     sequence_low: u32,
     /// Nanoseconds; 0: nothing was measured.
     ns: u32,
@@ -12,7 +12,7 @@ pub(crate) struct Timing {
 impl Timing {
     pub(crate) const NONE: Self = Self { sequence_low: 0, ns: 0 };
 
-    /// Makes the timing of a copy out of the first block of a chunk.
+    /// Makes the timing of a copy out of the first group of a chunk.
     pub(crate) fn new(sequence: u64, ns: u64) -> Self {
         Self { sequence_low: low(sequence), ns: u32::try_from(ns).unwrap_or(u32::MAX) }
     }

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Instant;
 
@@ -19,28 +20,47 @@ use superpipe_core::{Endpoint, Nanos, Origin, Reason};
 use crate::crowds::{LONG, SIDE_BY_SIDE, accept_somebody, cpu, half_way, hello, honest, listen, stranger};
 use crate::support::DEADLINE;
 
-/// Time that an honest client takes to be accepted while `others` do what they do to the listener, until the flag is set.
+/// What strangers and the measurement tell each other.
+struct Signals {
+    begun: Sender<()>,
+    is_over: AtomicBool,
+}
+
+impl Signals {
+    /// Tells that the honest client can come: this stranger is there.
+    fn begin(&self) {
+        let _ = self.begun.send(());
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Time that an honest client takes to be accepted while `others` do what they do to the listener, until it is over.
 fn time_of_an_honest_client(
     options: Options,
-    others: impl Fn(&Path, &AtomicBool) + Sync,
+    others: impl Fn(&Path, &Signals) + Sync,
     count: usize,
 ) -> Duration {
     let (mut listener, path) = listen(options);
-    let is_over = AtomicBool::new(false);
+    let (begun, begins) = mpsc::channel();
+    let signals = Signals { begun, is_over: AtomicBool::new(false) };
     thread::scope(|scope| {
         for _ in 0..count {
-            scope.spawn(|| others(&path, &is_over));
+            scope.spawn(|| others(&path, &signals));
         }
         let accepting = scope.spawn(move || (accept_somebody(&mut listener), listener));
-        thread::sleep(Duration::from_millis(200));
+        let there = (0..count).filter(|_| begins.recv_timeout(DEADLINE).is_ok()).count();
         let begin = Instant::now();
         let connected =
             Connection::connect(&Address::Shm(path.clone()), Options::default(), Duration::from_secs(20));
         let took = begin.elapsed();
-        is_over.store(true, Ordering::Relaxed);
+        signals.is_over.store(true, Ordering::Relaxed);
         // Another client ends the listener's `accept`.
         let last = connected.is_err().then(|| honest(&path));
         drop((accepting.join().unwrap(), last));
+        assert_eq!(there, count, "strangers that began");
         // One that was refused at once was not let in fast.
         assert!(connected.is_ok(), "after {took:?}: {}", connected.unwrap_err());
         took
@@ -49,8 +69,9 @@ fn time_of_an_honest_client(
 
 #[test]
 fn wake_bytes_now_and_then_hold_no_place() {
-    let trickle = |path: &Path, is_over: &AtomicBool| {
+    let trickle = |path: &Path, signals: &Signals| {
         let sockets: Vec<_> = (0..SIDE_BY_SIDE).map(|_| stranger(path)).collect();
+        signals.begin();
         for step in 0..120 {
             for socket in &sockets {
                 let _ = socket.send(b"W", None);
@@ -58,7 +79,7 @@ fn wake_bytes_now_and_then_hold_no_place() {
                     let _ = socket.send(&hello(), None);
                 }
             }
-            if is_over.load(Ordering::Relaxed) {
+            if signals.is_over() {
                 return;
             }
             thread::sleep(Duration::from_millis(40));
@@ -70,9 +91,10 @@ fn wake_bytes_now_and_then_hold_no_place() {
 
 #[test]
 fn strangers_that_connect_again_for_ever_keep_nobody_out() {
-    let flood = |path: &Path, is_over: &AtomicBool| {
+    let flood = |path: &Path, signals: &Signals| {
         let mut held = VecDeque::new();
-        while !is_over.load(Ordering::Relaxed) {
+        signals.begin();
+        while !signals.is_over() {
             match Socket::connect(path) {
                 Ok(socket) => held.push_back(socket),
                 Err(ConnectError::Busy(_)) => thread::yield_now(),
@@ -142,11 +164,12 @@ fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
 
 #[test]
 fn signs_of_life_without_progress_hold_no_place() {
-    let trickle = |path: &Path, is_over: &AtomicBool| {
+    let trickle = |path: &Path, signals: &Signals| {
         let mut fabric = Shm::new();
         let mut ends: Vec<_> = (0..SIDE_BY_SIDE).map(|_| half_way_end(path, &fabric)).collect();
+        signals.begin();
         let end = Instant::now() + Duration::from_secs(15);
-        while !is_over.load(Ordering::Relaxed) && Instant::now() < end {
+        while !signals.is_over() && Instant::now() < end {
             ends.iter_mut().for_each(|end| end.send_keepalive(&mut fabric));
             thread::sleep(Duration::from_millis(20));
         }

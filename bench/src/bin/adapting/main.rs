@@ -91,7 +91,9 @@ fn run(options: &Options) -> Result<(), Failure> {
             let before = client.distance()?;
             let rates = client.slices(*bytes)?;
             let distance = client.distance()?;
-            if here.replace(distance).is_some_and(|here| here != before || before != distance) {
+            let has_moved = before != distance || here.is_some_and(|here| here != before);
+            here = Some(distance);
+            if has_moved {
                 figures.moves += 1;
                 ages.fill(0);
             }

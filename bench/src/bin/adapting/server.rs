@@ -25,7 +25,7 @@ pub(crate) const MESSAGE: u64 = 1;
 /// Bytes of the mapping: the channel, and the lines of the probe.
 pub(crate) const MAP_BYTES: usize = probe::BEHIND_CHANNEL + PROBE_BYTES;
 
-/// Results of a slice: 1 if its last message was wrong.
+/// Words of a slice's answer: one, which is 1 if its last message was wrong.
 pub(crate) const RESULTS: usize = 1;
 
 pub(crate) fn serve(
@@ -52,9 +52,13 @@ pub(crate) fn serve(
                 let is_wrong = slice(connection, &mut buffer)?;
                 channel.answer(&[u64::from(is_wrong)]);
             }
-            _ => {
+            (PROBE, _) => {
                 probe::answer(map, probe::BEHIND_CHANNEL, &mut probe_number, timeout)?;
                 channel.answer(&[]);
+            }
+            (command, _) => {
+                let what = format!("command {command} to contestant {contestant}: there is none");
+                return Err(Failure::Integrity(what));
             }
         }
     }

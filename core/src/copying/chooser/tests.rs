@@ -348,3 +348,15 @@ fn another_window_begins_an_open_class_anew() {
     machine.run(300);
     assert_eq!(machine.chosen(), CopyKernel::Plain);
 }
+
+/// The choice of windows is told of it.
+#[test]
+fn a_kernel_that_is_given_is_news() {
+    let mut machine = Machine::new([100, 100, 100, 100]);
+    let news = |machine: &Machine| machine.chooser.state(machine.class).news;
+    let before = news(&machine);
+    machine.chooser.pin(Some(CopyKernel::Plain));
+    assert_eq!(news(&machine), before, "the same kernel");
+    machine.chooser.pin(Some(CopyKernel::String));
+    assert_ne!(news(&machine), before);
+}

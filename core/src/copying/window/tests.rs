@@ -370,7 +370,7 @@ fn what_was_left_out_is_tried_after_a_move() {
 #[test]
 fn measuring_ends_with_the_choice() {
     let mut machine = Machine::new([110, 100, 110]);
-    while !machine.chooser.is_measuring() {
+    while !machine.chooser.times_densely() {
         machine.run(1);
     }
     machine.chooser.enter(
@@ -384,7 +384,7 @@ fn measuring_ends_with_the_choice() {
         LapNow { blocks: 11, before: 11, is_first: true },
         SETTLED,
     );
-    assert!(!machine.chooser.is_measuring());
+    assert!(!machine.chooser.times_densely());
 }
 
 #[test]
@@ -395,4 +395,45 @@ fn a_window_that_came_back_was_not_chosen() {
         machine.run(10);
     }
     assert_eq!((machine.kib(), machine.chooser.reason()), (512, WindowReason::Start));
+}
+
+/// What a class has found says nothing about a choice that begins anew.
+#[test]
+fn what_was_left_out_is_tried_after_a_pin() {
+    let mut machine = Machine::new([120, 100, 80]);
+    for index in 0..160_000 {
+        machine.now += if index % 200 == 0 { 250_000_000 } else { 0 };
+        machine.costs[2] = if machine.chooser.chosen_blocks() == 8 { 140 } else { 80 };
+        machine.run(10);
+    }
+    machine.chooser.pin(Some(512 << 10));
+    machine.run(200);
+    machine.chooser.pin(None);
+    machine.costs[2] = 50;
+    machine.run(SOON + 8);
+    assert_eq!((machine.kib(), machine.chooser.reason()), (128, WindowReason::Chosen));
+}
+
+/// The last chunk of a lap is followed by a look for timings, too; two laps of messages that are not planned end that.
+#[test]
+fn a_lap_that_begins_ends_no_measurement() {
+    let mut machine = Machine::new([110, 100, 110]);
+    while !machine.chooser.times_densely() {
+        machine.run(1);
+    }
+    machine.chooser.begin_lap(machine.blocks);
+    assert!(machine.chooser.times_densely());
+    machine.chooser.begin_lap(machine.blocks);
+    assert!(!machine.chooser.times_densely());
+}
+
+#[test]
+fn where_nothing_is_timed_asking_for_a_choice_pins_nothing() {
+    let mut chooser = WindowChooser::new(None, 0);
+    chooser.enter_untimed(LAYOUT, 5);
+    let windows = [Some(128 << 10), None].map(|bytes| {
+        chooser.pin_untimed(bytes);
+        (chooser.pinned_blocks(), chooser.reason())
+    });
+    assert_eq!(windows, [(8, WindowReason::Pinned), (32, WindowReason::Start)]);
 }

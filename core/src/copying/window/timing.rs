@@ -6,9 +6,10 @@ use crate::copying::series::Outcome;
 use crate::copying::size_class::SizeClass;
 use crate::copying::wish::{LapNow, Wish};
 
-/// Timed blocks in a lap of a trial. A receiver acknowledges so often, and tells the newest timing only.
+/// Timed groups in a lap of a trial. The receiver acknowledges eight times per lap (`ACKS_PER_LAP`), and each acknowledgement has the newest
+/// timing only.
 const TIMED_PER_LAP: u32 = 8;
-/// Most blocks from one that is timed for a window to the next: 16 groups of the default layout. A settled choice of kernels leaves 64.
+/// Most blocks between two chunks that are timed for the window: 16 groups of the default layout, while a settled class of kernels times one in 64 groups.
 const BLOCKS_BETWEEN_MAX: u32 = 64;
 
 impl WindowChooser {
@@ -36,7 +37,7 @@ impl WindowChooser {
         kernels: KernelState,
     ) -> Wish {
         self.weigh(class, blocks);
-        self.is_measuring = false;
+        (self.times_densely, self.has_planned) = (false, true);
         let decides = self.decider.is(class);
         if decides {
             self.kernels_tell = kernels.is_timed;
@@ -55,7 +56,7 @@ impl WindowChooser {
             return if is_trial { Wish::Quiet } else { Wish::Any };
         }
         let is_dense = is_trial || self.wants_base();
-        self.is_measuring = is_dense;
+        self.times_densely = is_dense;
         if !is_dense && kernels.is_timed {
             return Wish::Any;
         }
@@ -67,10 +68,10 @@ impl WindowChooser {
         Wish::Time
     }
 
-    /// Handles the begin of a lap after `blocks` blocks. Messages that are not planned end no trial that has lasted too long.
+    /// Handles the begin of a lap after `blocks` blocks. After a lap of messages that are not planned nothing is timed, and a trial may have lasted too long.
     #[cold]
     pub(crate) fn begin_lap(&mut self, blocks: u64) {
-        self.is_measuring = false;
+        self.times_densely &= core::mem::take(&mut self.has_planned);
         self.end_overdue(blocks);
     }
 
