@@ -28,7 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         [] => demo(),
-        ["serve", address] => serve(Listener::bind(&address.parse()?, Options::default())?, usize::MAX),
+        ["serve", address] => {
+            // A client that waits for its user makes no call.
+            let options = Options { idle_timeout: IDLE_MAX, ..Options::default() };
+            serve(Listener::bind(&address.parse()?, options)?, usize::MAX)
+        }
         [address, ref texts @ ..] => ask(&address.parse()?, texts),
     }
 }

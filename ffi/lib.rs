@@ -13,8 +13,8 @@
 //! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
 //! - [`Budget`]: limits of the memory of all connections of the process.
 //!
-//! The protocol is in [`superpipe_core`]; its items are re-exported here where programs meet them. The library never prints, and every
-//! wait has a deadline.
+//! The protocol is in [`superpipe_core`]; its items are re-exported here where programs meet them. Every wait has a deadline. The library
+//! prints nothing, unless it must end the process: if a device does not give up memory that its owner gets back.
 
 pub mod io;
 

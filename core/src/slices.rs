@@ -13,7 +13,7 @@ pub(crate) const CALL_BYTES: u32 = 1 << 20;
 
 /// Most blocks that one call takes, for the same reason: a block costs a line from the peer's core, up to 400 ns, however few bytes it carries.
 /// They hold 4 MiB where blocks are of the default size.
-pub(crate) const CALL_BLOCKS: u64 = 1 << 10;
+pub(crate) const CALL_BLOCKS: u32 = 1 << 10;
 
 /// Place in a list of slices: what an operation keeps of it between calls, instead of the slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

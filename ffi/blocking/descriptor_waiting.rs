@@ -43,18 +43,19 @@ pub(super) trait DescriptorWaiting: DriverAccess {
                 host.driver.note_peer_gone();
             }
             let now = now();
-            sleep_ns = match host.driver.descriptor_round(&mut host.fabric, &mut wait, is_ready, now) {
+            let next = host.driver.descriptor_round(&mut host.fabric, &mut wait, is_ready, now);
+            let longest_ns = match next {
                 DescriptorWaitNext::Ready => return Ok(()),
                 DescriptorWaitNext::Ended(ended) => return Err(host.ended(ended)),
                 DescriptorWaitNext::Poll => 0,
-                DescriptorWaitNext::Wait => {
-                    let left_ns = armed.at_ns(now.0).saturating_sub(now.0);
-                    if left_ns == 0 {
-                        return Err(Error::deadline());
-                    }
-                    left_ns.min(longest_pause_ns(&host.driver))
-                }
+                DescriptorWaitNext::Wait => longest_pause_ns(&host.driver),
             };
+            // A peer can move something for ever, also one that is gone: its memory is still there.
+            let left_ns = armed.at_ns(now.0).saturating_sub(now.0);
+            if left_ns == 0 {
+                return Err(Error::deadline());
+            }
+            sleep_ns = left_ns.min(longest_ns);
         }
     }
 }

@@ -65,8 +65,11 @@ impl<A: DriverAccess> Blocking<A> {
     /// Checks that the peer is trusted. Gives a buffer that another connection has offered new memory, so that no write of that one's peer comes into
     /// a message of this one. Returns the number of the connection.
     fn prepare(&mut self, buffer: &mut TrustedBuf) -> Result<u64, Error> {
-        let HostDriver { id, options, .. } = &*self.access().hold();
-        let (id, is_trusted) = (*id, options.peer_trust.is_declared());
+        // Not held while memory is renewed: the other half goes on meanwhile.
+        let (id, is_trusted) = {
+            let HostDriver { id, options, .. } = &*self.access().hold();
+            (*id, options.peer_trust.is_declared())
+        };
         if !is_trusted {
             return Err(Error::new(
                 ErrorKind::Usage,

@@ -339,10 +339,13 @@ impl<W: Count, const N: usize> Pool<W, N> {
                 Ok(())
             }
             Err(used) => {
-                if bytes <= terms.limit_bytes {
-                    self.wanted_at.store(terms.now_ns, Ordering::Relaxed);
-                    self.wanted.store(bytes, Ordering::Relaxed);
+                // What no loan that is given back makes room for is asked of nobody: anyone may ask for that, again and again.
+                let minimums = used.saturating_sub(self.lent.load(Ordering::Relaxed));
+                if bytes > terms.limit_bytes.saturating_sub(minimums) {
+                    return Err(NoRoom { used });
                 }
+                self.wanted_at.store(terms.now_ns, Ordering::Relaxed);
+                self.wanted.store(bytes, Ordering::Relaxed);
                 let lacking = bytes.saturating_sub(terms.limit_bytes.saturating_sub(used));
                 self.reclaim(None, [lacking; 3], &self.census(None, terms), terms.now_ns);
                 Err(NoRoom { used })

@@ -156,11 +156,13 @@ impl<F: Fabric> Driver<F> {
         // Each call moves a bounded part of a longer message.
         let (mut cursor, mut taken) = (Cursor::START, 0);
         loop {
+            let before = self.endpoint.consumed();
             let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
             taken += bytes;
             match end {
                 End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
-                End::No if bytes > 0 => {}
+                // A chunk may have no payload.
+                End::No if self.endpoint.consumed() != before || bytes > 0 => {}
                 // The message was complete. A peer that has changed it since has destroyed its own message.
                 End::No | End::Cancelled(_) => {
                     if end == End::No {

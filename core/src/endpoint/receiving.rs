@@ -27,7 +27,10 @@ impl<F: Fabric> Endpoint<F> {
                 self.took(fabric, 0, Size::Short, false);
                 TryRecv::Taken { tag, bytes }
             }
-            None => self.try_recv_chunk(fabric, slices, &line, polls),
+            None => {
+                let blocks_max = self.receiver.call_blocks();
+                self.try_recv_chunk(fabric, slices, &line, (polls, blocks_max))
+            }
         }
     }
 
@@ -46,10 +49,15 @@ impl<F: Fabric> Endpoint<F> {
                 TryRecv::Taken { tag, bytes }
             }
             None if self.receiver.is_message_here(fabric, &self.link, &line) => {
-                self.try_recv_chunk(fabric, slices, &line, 1)
+                self.try_recv_chunk(fabric, slices, &line, (1, u32::MAX))
             }
             None => TryRecv::Other,
         }
+    }
+
+    /// Returns the number of blocks that were consumed.
+    pub(crate) const fn consumed(&self) -> u64 {
+        self.receiver.consumed()
     }
 
     /// Returns true if the message that [`incoming`](Self::incoming) showed is complete, and nothing of it was taken.
@@ -93,14 +101,15 @@ impl<F: Fabric> Endpoint<F> {
         fabric: &mut F,
         slices: &mut [&mut [u8]],
         line: &Line,
-        polls: u32,
+        (polls, blocks_max): (u32, u32),
     ) -> TryRecv {
         if let Some((tag, bytes)) = self.receiver.take_two_lines(fabric, &mut self.link, line, slices) {
             record!(fabric, &self.link, LineIn { sequence: self.receiver.last(), bytes });
             self.took(fabric, 0, Size::Short, false);
             return TryRecv::Taken { tag, bytes };
         }
-        let found = self.receiver.take_single_chunk(fabric, &mut self.link, line, slices, polls);
+        let found =
+            self.receiver.take_single_chunk(fabric, &mut self.link, line, slices, (polls, blocks_max));
         match found {
             TryRecv::Taken { bytes, .. } => self.took(fabric, bytes, Size::Short, true),
             TryRecv::Begun { bytes, .. } => {
@@ -187,7 +196,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         let size = self.open_size();
         // The sender needs blocks back before it runs out of them, and cannot wait until all that have arrived are copied.
-        let call_blocks = self.receiver.call_blocks();
+        let call_blocks = u64::from(self.receiver.call_blocks());
         let blocks_max = self.receiver.ack_every(size).min(call_blocks);
         // A peer that is as fast as this end must not keep it in this call.
         let begin = self.receiver.consumed();

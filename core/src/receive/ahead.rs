@@ -80,7 +80,16 @@ impl<F: Fabric> Receiver<F> {
     /// Returns true if the end of the transfer at the head is here: an operation would reach it without further writes of the peer.
     pub(crate) fn has_end_of_head(&self, fabric: &F, link: &F::Link, arrival: Arrival) -> bool {
         let mut ahead = Self { ..*self };
-        self.open.is_some() && ahead.drain(fabric, link, arrival).is_ok() && ahead.open.is_none()
+        let blocks = self.blocks_of_both();
+        while ahead.open.is_some() {
+            let before = ahead.consumed;
+            let drained = ahead.drain(fabric, link, arrival);
+            let passed = ahead.consumed.wrapping_sub(self.consumed);
+            if drained.is_err() || ahead.consumed == before || passed > blocks {
+                return false;
+            }
+        }
+        self.open.is_some()
     }
 
     /// Returns true if the peer has closed, and all chunks that its CLOSE names are here or were taken out.

@@ -142,7 +142,7 @@ impl<F: Fabric> Receiver<F> {
         link: &F::Link,
         arrival: Arrival,
     ) -> Result<(), ProtocolError> {
-        let (begin, blocks_max) = (self.consumed, self.blocks_of_both().min(CALL_BLOCKS));
+        let (begin, blocks_max) = (self.consumed, self.blocks_of_both().min(u64::from(CALL_BLOCKS)));
         while self.open.is_some()
             && self.consumed.wrapping_sub(begin) < blocks_max
             && self.poll(fabric, link, arrival)?
@@ -220,9 +220,12 @@ impl<F: Fabric> Receiver<F> {
                 Head::Exposed(named) => return self.readable_exposed(named, max_bytes),
                 Head::Chunk(chunk) => chunk,
             };
-            let mut bytes = 0;
+            let (mut bytes, begin) = (0, chunk.j);
             for j in layout.groups(chunk.j, chunk.blocks) {
-                if bytes >= max_bytes || !self.has_arrived(fabric, link, arrival, &mut chunk, j)? {
+                if bytes >= max_bytes
+                    || j - begin >= CALL_BLOCKS
+                    || !self.has_arrived(fabric, link, arrival, &mut chunk, j)?
+                {
                     break;
                 }
                 bytes += chunk.piece(layout, j).bytes - if j == chunk.j { chunk.offset } else { 0 };

@@ -170,9 +170,9 @@ impl<F: Fabric> Receiver<F> {
 
     /// Returns the most blocks that one call takes: at least one, at most the ring.
     #[inline]
-    pub(crate) fn call_blocks(&self) -> u64 {
+    pub(crate) fn call_blocks(&self) -> u32 {
         let Layout { block_bytes, block_count, .. } = self.landing.layout;
-        u64::from((CALL_BYTES / block_bytes).clamp(1, block_count)).min(CALL_BLOCKS)
+        (CALL_BYTES / block_bytes).clamp(1, block_count).min(CALL_BLOCKS)
     }
 
     #[inline]

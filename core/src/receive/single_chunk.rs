@@ -84,7 +84,8 @@ impl<F: Fabric> Receiver<F> {
         Some((tag, bytes))
     }
 
-    /// Takes a message that is a single chunk and fits one slice. Polls each later group `polls` times.
+    /// Takes a message that is a single chunk and fits one slice. Polls each later group `polls` times. Begins one of which `blocks_max` blocks were taken,
+    /// and leaves the rest.
     #[inline]
     pub(crate) fn take_single_chunk(
         &mut self,
@@ -92,7 +93,7 @@ impl<F: Fabric> Receiver<F> {
         link: &mut F::Link,
         line: &Line,
         to: &mut [&mut [u8]],
-        polls: u32,
+        (polls, blocks_max): (u32, u32),
     ) -> TryRecv {
         let message = Header::plain_message(line, self.transfers.wrapping_add(1), F::DIRECT);
         let Some((tag, bytes, left)) = message else { return TryRecv::Other };
@@ -103,7 +104,7 @@ impl<F: Fabric> Receiver<F> {
             self.take_block(fabric, link, to, Marks::of(line), left);
             TryRecv::Taken { tag, bytes: to.len() }
         } else {
-            self.take_blocks(fabric, link, (tag, Marks::of(line), left), to, polls)
+            self.take_blocks(fabric, link, (tag, Marks::of(line), left), to, (polls, blocks_max))
         }
     }
 
@@ -140,7 +141,7 @@ impl<F: Fabric> Receiver<F> {
         link: &mut F::Link,
         (tag, marks, left): (u64, Marks, bool),
         to: &mut [u8],
-        polls: u32,
+        (polls, blocks_max): (u32, u32),
     ) -> TryRecv {
         let (layout, bytes) = (self.landing.layout, length_of(to));
         if self.shape(bytes, left).is_err() {
@@ -150,7 +151,7 @@ impl<F: Fabric> Receiver<F> {
         self.record_begin(fabric, link, bytes);
         let mut rest = to;
         for j in layout.groups(0, blocks) {
-            if j > 0 && !self.await_flag(fabric, link, first + j, polls) {
+            if j > 0 && (j >= blocks_max || !self.await_flag(fabric, link, first + j, polls)) {
                 let taken = bytes as usize - rest.len();
                 let (whole, fin, offset, arrived) = (false, true, 0, j);
                 let timed = marks.timed;

@@ -328,12 +328,28 @@ fn a_minimum_without_room_is_asked_of_loans_and_kept() {
     pool.grow(&hog, 4 * MIB, at(3)).unwrap();
     let opened = pool.open(minimum, at(4)).unwrap();
     assert_eq!(pool.bytes(&opened), minimum);
-    // It is kept for a moment only, and not if no limit fits it.
-    pool.shrink(&hog, u64::MAX);
-    pool.open(LIMIT - minimum, at(5)).unwrap_err();
+    // It is kept for a moment only, and not if no loan makes room for it.
+    let all = LIMIT - minimum - PAGE;
+    pool.open(all, at(5)).unwrap_err();
+    pool.open(all + 1, at(5)).unwrap_err();
     pool.open(LIMIT + 1, at(5)).unwrap_err();
+    assert!(pool.excess(&hog) > 0, "asked for what makes room");
+    pool.shrink(&hog, 4 * MIB);
     assert_eq!(cause(pool.grow(&hog, MIB, at(5))), RefusalCause::Limit);
     pool.grow(&hog, MIB, at(5 + PATIENCE_NS / MS)).unwrap();
+}
+
+/// A stranger that asks for more than can ever be given back takes nothing from anybody.
+#[test]
+fn a_minimum_that_can_never_fit_strips_nobody() {
+    let pool = Small::new();
+    let [hog] = members(&pool);
+    let _fixed = pool.open(2 * MIB, at(1)).unwrap();
+    pool.cache(&hog, MIB, at(1)).unwrap();
+    pool.grow(&hog, 2 * MIB, at(1)).unwrap();
+    pool.open(LIMIT - MIB, at(2)).unwrap_err();
+    assert_eq!((pool.excess(&hog), pool.cached_excess(&hog)), (0, 0));
+    pool.grow(&hog, MIB, at(2)).unwrap();
 }
 
 proptest! {

@@ -1,8 +1,11 @@
 //! Messages of which a call moves a part only, however much there is room for.
 
-use superpipe_core::driver::{Drive, RecvOperation, SendOperation, WaitStrategy};
-use superpipe_core::{Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Origin, Protocol, Reason};
-use superpipe_testkit::{Setup, TestFabric};
+use superpipe_core::driver::{Drive, RecvOperation, RefusedRecv, SendOperation, WaitStrategy};
+use superpipe_core::{
+    Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Length, Origin, Protocol, Readable, Reason,
+};
+use superpipe_testkit::wire::{self, kind};
+use superpipe_testkit::{Memory, Setup, TestFabric};
 
 use crate::driver::{BEGIN, IDLE_NS, ROUNDS, payload, taken};
 
@@ -10,6 +13,9 @@ tables! {
     a_whole_message_is_taken_all_at_once
     a_call_moves_a_part
     a_call_takes_a_bounded_number_of_blocks
+    a_call_shows_a_bounded_number_of_blocks
+    the_end_of_many_blocks_is_found
+    a_try_takes_a_message_behind_an_empty_chunk
 }
 
 const LAYOUT: Layout = Layout { block_bytes: 256 << 10, block_count: 16, flags: FlagPlace::Inside };
@@ -97,7 +103,8 @@ fn a_call_moves_a_part<F: TestFabric>() {
 fn a_call_takes_a_bounded_number_of_blocks<F: TestFabric>() {
     let bytes = (SHORT.block_bytes * SHORT.block_count / 2) as usize;
     let sent = payload(bytes);
-    for discards in [false, true] {
+    // The fast path, which takes a message of one chunk, fills one slice.
+    for (discards, slices) in [(false, 1), (false, 2), (true, 2)] {
         let (mut fabric, [mut from, mut to]) = ends_of::<F>(SHORT, 1 << 20, Arrival::Flag);
         let mut send = SendOperation::new(3, bytes);
         while !matches!(from.drive_send(&mut fabric, &mut send, &[&sent]), Drive::Done(Ok(()))) {
@@ -116,9 +123,8 @@ fn a_call_takes_a_bounded_number_of_blocks<F: TestFabric>() {
             has_ended = if discards {
                 !to.progress(&mut fabric)
             } else {
-                // The fast path, which takes a message of one chunk at once, fills one slice.
-                let (a, b) = place.split_at_mut(bytes / 2);
-                matches!(to.drive_recv(&mut fabric, &mut receive, &mut [a, b]), Drive::Done(Ok(_)))
+                let (a, b) = place.split_at_mut(bytes / slices);
+                matches!(to.drive_recv(&mut fabric, &mut receive, &mut [a, b][..slices]), Drive::Done(Ok(_)))
             };
             let blocks = to.endpoint().activity() - before;
             assert!(blocks <= CALL_BLOCKS + OTHER_ACTIVITY, "{blocks} blocks in a call");
@@ -128,4 +134,56 @@ fn a_call_takes_a_bounded_number_of_blocks<F: TestFabric>() {
         assert!(to.endpoint().activity() > 2 * CALL_BLOCKS);
         assert!(discards || place == sent);
     }
+}
+
+fn a_call_shows_a_bounded_number_of_blocks<F: TestFabric>() {
+    let bytes = (SHORT.block_bytes * SHORT.block_count / 2) as usize;
+    let (mut fabric, [mut from, mut to]) = ends_of::<F>(SHORT, 1 << 20, Arrival::Flag);
+    let (mut send, sent) = (SendOperation::new(3, bytes), payload(bytes));
+    while !matches!(from.drive_send(&mut fabric, &mut send, &[&sent]), Drive::Done(Ok(()))) {
+        arrive(&mut fabric, &mut from);
+    }
+    arrive(&mut fabric, &mut from);
+    let mut shown = 0;
+    while shown < bytes {
+        let Readable::Run(run) = to.endpoint_mut().readable(&mut fabric, u32::MAX) else { panic!("{shown}") };
+        assert!(u64::from(run.bytes) <= CALL_BLOCKS * u64::from(SHORT.block_bytes));
+        to.endpoint_mut().consume(&mut fabric, run.bytes);
+        shown += run.bytes as usize;
+    }
+}
+
+/// The peer has left a whole message, in more chunks than a try takes and more blocks than a call passes.
+fn the_end_of_many_blocks_is_found<F: TestFabric>() {
+    let (mut fabric, [mut from, mut to]) = ends_of::<F>(SHORT, 1, Arrival::Flag);
+    let part = payload(60_000);
+    let bytes = 4 * part.len();
+    let id = from.endpoint_mut().start(3, Length::Exact(bytes as u64)).unwrap();
+    for _ in 0..4 {
+        assert_eq!(from.endpoint_mut().push(&mut fabric, id, &[&part]), Ok(part.len()));
+        arrive(&mut fabric, &mut from);
+    }
+    let mut place = vec![0; bytes];
+    to.note_peer_gone();
+    let tried = to.try_recv(&mut fabric, &mut [&mut place]);
+    assert!(matches!(tried, Err(RefusedRecv::Long(_))), "{tried:?}");
+    assert_eq!(to.ended_in_message(&fabric), None, "it is all here");
+    let mut receive = RecvOperation::new();
+    let received = (0..100).find_map(|_| match to.drive_recv(&mut fabric, &mut receive, &mut [&mut place]) {
+        Drive::Done(received) => Some(received),
+        _ => None,
+    });
+    assert_eq!(received, Some(Ok(taken(3, bytes))));
+}
+
+/// Blocks of which a call takes one.
+fn a_try_takes_a_message_behind_an_empty_chunk<F: TestFabric>() {
+    let layout = Layout { block_bytes: 1 << 20, block_count: 4, flags: FlagPlace::Inside };
+    let (mut fabric, [_, mut to]) = ends_of::<F>(layout, 1 << 20, Arrival::Flag);
+    let lines = [wire::chunk(kind::RTS, 7, 600, 0, 1, 1), wire::chunk(kind::FIN, 0, 0, 600, 1, 2)];
+    for (block, line) in (0..).zip(lines) {
+        fabric.forge(Memory::landing(1), layout.line_at(block), &line);
+    }
+    let (mut a, mut b) = ([9; 300], [9; 300]);
+    assert_eq!(to.try_recv(&mut fabric, &mut [&mut a, &mut b]), Ok(Some(taken(7, 600))));
 }
