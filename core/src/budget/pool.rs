@@ -339,7 +339,7 @@ impl<W: Count, const N: usize> Pool<W, N> {
                 Ok(())
             }
             Err(used) => {
-                // What no loan that is given back makes room for is asked of nobody: anyone may ask for that, again and again.
+                // Nobody is asked to give back for a minimum that no loan makes room for: anyone may ask for that, again and again.
                 let minimums = used.saturating_sub(self.lent.load(Ordering::Relaxed));
                 if bytes > terms.limit_bytes.saturating_sub(minimums) {
                     return Err(NoRoom { used });

@@ -20,7 +20,7 @@ use superpipe_core::{Endpoint, Nanos, Origin, Reason};
 use crate::crowds::{LONG, SIDE_BY_SIDE, accept_somebody, cpu, half_way, hello, honest, listen, stranger};
 use crate::support::DEADLINE;
 
-/// What strangers and the measurement tell each other.
+/// Signals between strangers and the measurement.
 struct Signals {
     begun: Sender<()>,
     is_over: AtomicBool,

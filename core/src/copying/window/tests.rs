@@ -397,7 +397,7 @@ fn a_window_that_came_back_was_not_chosen() {
     assert_eq!((machine.kib(), machine.chooser.reason()), (512, WindowReason::Start));
 }
 
-/// What a class has found says nothing about a choice that begins anew.
+/// Failures of a class say nothing about a choice that begins anew.
 #[test]
 fn what_was_left_out_is_tried_after_a_pin() {
     let mut machine = Machine::new([120, 100, 80]);

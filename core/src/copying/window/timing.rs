@@ -1,4 +1,4 @@
-//! Which chunks are timed for the choice of the window, and which must not be, since a trial is under way.
+//! Choice of the chunks that are timed for the window, and of those that must not be, since a trial is under way.
 
 use super::WindowChooser;
 use crate::copying::chooser::KernelState;

@@ -2,7 +2,7 @@
 
 use superpipe_core::{Config, CopyKernel, Endpoint, Fabric, FlagPlace, Layout};
 
-use super::{LAYOUT, Timed, config, message, pair};
+use super::{LAYOUT, Timed, config, message, pair, progress};
 
 const STREAMING: usize = CopyKernel::Streaming as usize;
 
@@ -99,10 +99,7 @@ fn in_halves(fabric: &mut Timed, ends: &mut [Endpoint<Timed>; 2], bytes: usize) 
     let [mut left, mut right] = [vec![0; bytes / 2], vec![0; bytes - bytes / 2]];
     ends[0].try_send(fabric, 1, &[&from]).unwrap();
     assert_eq!(ends[1].pull(fabric, &mut [&mut left, &mut right]).bytes, bytes);
-    for _ in 0..3 {
-        ends[1].progress(fabric);
-        ends[0].progress(fabric);
-    }
+    progress(fabric, ends);
 }
 
 /// A receiver that tries another kernel says nothing. If its trials always fell together with those of the sender, the sender would never learn what
@@ -252,10 +249,7 @@ fn times_with_and_without_those_of_the_peer_are_not_compared() {
                     break;
                 }
             }
-            for _ in 0..3 {
-                ends[1].progress(&mut fabric);
-                ends[0].progress(&mut fabric);
-            }
+            progress(&mut fabric, &mut ends);
         }
         let others = fabric.ins.iter().filter(|(kernel, _)| *kernel != CopyKernel::Plain).count();
         if others > 500 {

@@ -137,6 +137,11 @@ fn message(fabric: &mut Timed, ends: &mut [Endpoint<Timed>; 2], bytes: usize) {
         }
         other => panic!("{other:?}"),
     }
+    progress(fabric, ends);
+}
+
+/// Lets both ends acknowledge, and read that.
+fn progress(fabric: &mut Timed, ends: &mut [Endpoint<Timed>; 2]) {
     for _ in 0..3 {
         ends[1].progress(fabric);
         ends[0].progress(fabric);

@@ -2,7 +2,7 @@
 
 use superpipe_core::{Config, CopyKernel, Endpoint, FlagPlace, Layout};
 
-use super::{LAYOUT, Timed, config, message, pair};
+use super::{LAYOUT, Timed, config, message, pair, progress};
 
 const LARGE: Layout = Layout { block_count: 128, ..LAYOUT };
 fn in_place(fabric: &mut Timed, ends: &mut [Endpoint<Timed>; 2], bytes: usize) {
@@ -13,10 +13,7 @@ fn in_place(fabric: &mut Timed, ends: &mut [Endpoint<Timed>; 2], bytes: usize) {
             break;
         }
     }
-    for _ in 0..3 {
-        ends[1].progress(fabric);
-        ends[0].progress(fabric);
-    }
+    progress(fabric, ends);
 }
 
 #[test]

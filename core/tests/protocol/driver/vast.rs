@@ -25,7 +25,7 @@ const CALL_BYTES: usize = 1 << 20;
 /// Blocks so short that their number bounds a call.
 const SHORT: Layout = Layout { block_bytes: 128, block_count: 4096, flags: FlagPlace::Inside };
 const CALL_BLOCKS: u64 = 1024;
-/// What else counts as the peer's activity: an acknowledgement, a control message.
+/// Other activity of the peer in a call: an acknowledgement, a control message.
 const OTHER_ACTIVITY: u64 = 4;
 
 fn ends<F: TestFabric>(c0_bytes: u32, arrival: Arrival) -> (F, [Driver<F>; 2]) {
