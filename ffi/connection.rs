@@ -157,7 +157,8 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.try_recv(slices))
     }
 
-    /// Returns the next transfer, message or stream, if its begin has arrived, and leaves it there.
+    /// Returns the next transfer, message or stream, if its begin has arrived, and leaves it there. Returns `None` also while a rejected one is
+    /// still being discarded: a call discards 1,024 blocks at most.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -345,7 +346,7 @@ impl Connection {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.peek(deadline.into()))
     }
 
-    /// Rejects the next transfer. Returns false if there is none.
+    /// Rejects the next transfer. Returns false if there is none, or while a rejected one is still being discarded.
     pub fn reject(&mut self, reason: Reason) -> bool {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.reject(reason))
     }

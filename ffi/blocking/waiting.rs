@@ -39,7 +39,7 @@ pub(super) struct Task<S, T> {
 impl<F: HostFabric, T, S: FnMut(&mut Driver<F>, &mut F) -> Drive<T>> Attempt<F> for Task<S, T> {
     #[inline]
     fn step(&mut self, driver: &mut Driver<F>, fabric: &mut F) -> Drive<()> {
-        let driven = (self.attempt)(driver, fabric);
+        let driven = driver.attempt(fabric, &mut self.attempt);
         self.has_moved |= !matches!(driven, Drive::Idle);
         driven.map(|value| self.value = Some(value))
     }

@@ -67,7 +67,7 @@ impl BudgetShare {
     /// Opens a share of the memory of this kind, which has `minimum_bytes` and may grow.
     ///
     /// # Errors
-    /// There is no room. Connections that have grown are asked to give back, so another attempt after some milliseconds may succeed.
+    /// There is no room. If it makes room, connections that have grown are asked to give back, so another attempt after some milliseconds may succeed.
     pub fn open(kind: MemoryKind, minimum_bytes: u64) -> Result<Self, OverBudget> {
         let limit = kind.limit();
         let member = kind.pool().open(minimum_bytes, limit.terms());

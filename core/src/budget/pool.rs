@@ -190,7 +190,7 @@ impl<W: Count, const N: usize> Pool<W, N> {
     /// Opens a member that has `minimum` bytes until it is closed, and never grows.
     ///
     /// # Errors
-    /// There is no room. Loans are asked back.
+    /// There is no room. Loans are asked back, if they make room.
     pub fn open_fixed(&self, minimum: u64, terms: Terms) -> Result<Member, NoRoom> {
         self.take(minimum, terms)?;
         add(&self.members, 1);
@@ -200,7 +200,7 @@ impl<W: Count, const N: usize> Pool<W, N> {
     /// Opens a member that has `minimum` bytes until it is closed, and may grow.
     ///
     /// # Errors
-    /// There is no room. Loans are asked back.
+    /// There is no room. Loans are asked back, if they make room.
     pub fn open(&self, minimum: u64, terms: Terms) -> Result<Member, NoRoom> {
         let member = self.open_fixed(minimum, terms)?;
         Ok(Member { place: self.claim(), ..member })
@@ -209,7 +209,7 @@ impl<W: Count, const N: usize> Pool<W, N> {
     /// Adds to a member's minimum.
     ///
     /// # Errors
-    /// There is no room. Loans are asked back.
+    /// There is no room. Loans are asked back, if they make room.
     pub fn raise(&self, member: &mut Member, bytes: u64, terms: Terms) -> Result<(), NoRoom> {
         self.take(bytes, terms)?;
         member.minimum = member.minimum.saturating_add(bytes);

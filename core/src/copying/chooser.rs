@@ -247,14 +247,20 @@ impl KernelChooser {
         KernelState { is_settled, is_timed, news: class.news }
     }
 
-    /// Forgets what copies have taken, since they are made in another window from now on. The choice stays.
+    /// Forgets what copies have taken, since they are made in another window from now on. The choice stays; a kernel that has not proved itself
+    /// is compared anew.
     #[cold]
     pub(crate) fn rebase(&mut self) {
         for class in &mut self.classes {
+            class.watch.forget();
+            if class.proof.is_some() {
+                // It has proved nothing yet.
+                class.reopen();
+                continue;
+            }
             class.samples = [Samples::NONE; CopyKernel::ALL.len()];
             class.wins = [0; CopyKernel::ALL.len()];
-            (class.surprises, class.proof) = (0, None);
-            class.watch.forget();
+            (class.surprises, class.is_second_look) = (0, false);
         }
     }
 

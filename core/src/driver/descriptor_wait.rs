@@ -73,6 +73,8 @@ impl<F: Fabric> Driver<F> {
         match (is_losing, has_moved) {
             (true, false) => DescriptorWaitNext::Ended(self.end_of_gone_peer(fabric)),
             (true, true) => DescriptorWaitNext::Poll,
+            // A round discards a bounded part, and there may be more.
+            (false, true) if self.endpoint.is_discarding() => DescriptorWaitNext::Poll,
             (false, _) => DescriptorWaitNext::Wait,
         }
     }

@@ -8,14 +8,14 @@ use core::time::Duration;
 
 use super::keepalive::{SLEEP_MAX_NS, Silence};
 use super::pace::{Pace, Rounds};
-use super::{Driver, Ended, Rest};
+use super::{Drive, Driver, Ended, Rest};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 
 /// Attempts between two rounds of progress, so that the awaited message is polled most of the time.
 pub const ATTEMPTS_PER_ROUND: u32 = 8;
-/// Rounds with work between two checks of time. A round moves at most a landing buffer (100 µs) or a bounded number of slices, and
-/// at least a control message, so that a check costs less than 1 % of the rounds.
+/// Rounds with work between two checks of time. A round moves about 1 MiB (100 µs), 1,024 blocks or 16,384 slices at most, and at least a
+/// control message, so that a check costs less than 1 % of the rounds.
 pub const BUSY_ROUNDS_PER_CHECK: u32 = 64;
 /// Rounds without work, between two with work, that count as one with work: a wait whose work comes slowly checks the time as well.
 const IDLE_ROUNDS_PER_BUSY: u32 = 2;
@@ -72,6 +72,21 @@ impl<F: Fabric> Driver<F> {
     #[inline]
     pub const fn begin_wait(&self) -> Wait {
         Wait { rounds: Rounds::new(&self.pace), busy_rounds: 0, silence: Silence::new() }
+    }
+
+    /// Makes an attempt of a wait. One that has only discarded a part of a rejected transfer has moved that: the next one may find what is
+    /// behind it.
+    #[inline]
+    pub fn attempt<T>(
+        &mut self,
+        fabric: &mut F,
+        attempt: impl FnOnce(&mut Self, &mut F) -> Drive<T>,
+    ) -> Drive<T> {
+        let before = self.endpoint.consumed();
+        match attempt(self, fabric) {
+            Drive::Idle if self.endpoint.consumed() != before => Drive::Moved,
+            driven => driven,
+        }
     }
 
     /// Makes one round, after attempts of which one `has_moved` a part. A peer that is gone is reported only after a complete round in

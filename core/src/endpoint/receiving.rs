@@ -55,8 +55,9 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
-    /// Returns the number of blocks that were consumed.
-    pub(crate) const fn consumed(&self) -> u64 {
+    /// Returns the number of blocks that were consumed: of messages that were taken, and of those that were discarded.
+    #[must_use]
+    pub const fn consumed(&self) -> u64 {
         self.receiver.consumed()
     }
 
@@ -360,6 +361,11 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     fn record_end(&self, fabric: &mut F) {
         record!(fabric, &self.link, ReceiveEnd { transfer: self.receiver.transfers() });
+    }
+
+    /// Returns true if a rejected transfer is being discarded.
+    pub(crate) fn is_discarding(&self) -> bool {
+        self.receiver.is_discarding()
     }
 
     /// Discards the payload of a rejected transfer. Returns true if the transfer has ended.

@@ -46,8 +46,8 @@ pub enum TryRecv {
         /// Bytes of the message.
         bytes: usize,
     },
-    /// The first bytes of a message that fits; the others are late. [`Endpoint::pull_from`](crate::Endpoint::pull_from)
-    /// takes the rest.
+    /// The first bytes of a message that fits; the others are late, or more than a call takes.
+    /// [`Endpoint::pull_from`](crate::Endpoint::pull_from) takes the rest.
     Begun {
         /// The sender's tag.
         tag: u64,

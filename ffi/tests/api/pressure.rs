@@ -92,11 +92,16 @@ fn wake_bytes_now_and_then_hold_no_place() {
 #[test]
 fn strangers_that_connect_again_for_ever_keep_nobody_out() {
     let flood = |path: &Path, signals: &Signals| {
-        let mut held = VecDeque::new();
-        signals.begin();
+        let (mut held, mut connected) = (VecDeque::new(), 0);
         while !signals.is_over() {
             match Socket::connect(path) {
-                Ok(socket) => held.push_back(socket),
+                Ok(socket) => {
+                    held.push_back(socket);
+                    connected += 1;
+                    if connected == 2 * SIDE_BY_SIDE {
+                        signals.begin();
+                    }
+                }
                 Err(ConnectError::Busy(_)) => thread::yield_now(),
                 Err(_) => return,
             }

@@ -63,7 +63,12 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Continues a blocking call. Returns the time that it may sleep.
     pub(super) fn continue_call(&mut self, side: usize, mut waiting: Waiting, now: Nanos) -> u64 {
-        let driven = self.attempt(side, &mut waiting.wanted, now);
+        let before = self.clients[side].driver.endpoint().consumed();
+        let driven = match self.attempt(side, &mut waiting.wanted, now) {
+            // As `Driver::attempt` has it.
+            Drive::Idle if self.clients[side].driver.endpoint().consumed() != before => Drive::Moved,
+            driven => driven,
+        };
         if let Drive::Done(()) = driven {
             return 0;
         }

@@ -360,3 +360,16 @@ fn a_kernel_that_is_given_is_news() {
     machine.chooser.pin(Some(CopyKernel::String));
     assert_ne!(news(&machine), before);
 }
+
+#[test]
+fn a_kernel_without_proof_is_compared_anew_in_another_window() {
+    let mut machine = Machine::new([100, 50, 200, 200]);
+    while machine.chosen() != CopyKernel::String {
+        machine.run(1);
+    }
+    machine.chooser.rebase();
+    assert!(!machine.chooser.state(machine.class).is_settled);
+    machine.run(10_000);
+    assert!(machine.chooser.state(machine.class).is_settled);
+    assert_eq!(machine.chosen(), CopyKernel::String);
+}

@@ -1,6 +1,8 @@
 //! Messages of which a call moves a part only, however much there is room for.
 
-use superpipe_core::driver::{Drive, RecvOperation, RefusedRecv, SendOperation, WaitStrategy};
+use superpipe_core::driver::{
+    DescriptorWait, DescriptorWaitNext, Drive, RecvOperation, RefusedRecv, SendOperation, WaitStrategy,
+};
 use superpipe_core::{
     Arrival, Config, Driver, Endpoint, FlagPlace, Layout, Length, Origin, Protocol, Readable, Reason,
 };
@@ -14,6 +16,8 @@ tables! {
     a_call_moves_a_part
     a_call_takes_a_bounded_number_of_blocks
     a_call_shows_a_bounded_number_of_blocks
+    an_attempt_that_discards_has_moved
+    a_wait_for_a_descriptor_discards_without_a_pause
     the_end_of_many_blocks_is_found
     a_try_takes_a_message_behind_an_empty_chunk
 }
@@ -186,4 +190,37 @@ fn a_try_takes_a_message_behind_an_empty_chunk<F: TestFabric>() {
     }
     let (mut a, mut b) = ([9; 300], [9; 300]);
     assert_eq!(to.try_recv(&mut fabric, &mut [&mut a, &mut b]), Ok(Some(taken(7, 600))));
+}
+
+/// Returns ends, to one of which a message of many blocks was sent, and one behind it; it has rejected the first.
+fn rejected<F: TestFabric>() -> (F, [Driver<F>; 2]) {
+    let bytes = (SHORT.block_bytes * SHORT.block_count / 2) as usize;
+    let (mut fabric, [mut from, mut to]) = ends_of::<F>(SHORT, 1 << 20, Arrival::Flag);
+    let sent = payload(bytes);
+    from.try_send(&mut fabric, 3, &[&sent]).unwrap();
+    from.try_send(&mut fabric, 4, &[b"behind"]).unwrap();
+    arrive(&mut fabric, &mut from);
+    assert!(to.reject(&mut fabric, Reason(7)));
+    (fabric, [from, to])
+}
+
+/// Attempts of a wait find what is behind a rejected transfer, without a pause between them.
+fn an_attempt_that_discards_has_moved<F: TestFabric>() {
+    let (mut fabric, [_, mut to]) = rejected::<F>();
+    let found: Vec<_> = (0..4)
+        .map(|_| {
+            to.attempt(&mut fabric, |to, fabric| to.try_peek(fabric).into()).map(|incoming| incoming.tag)
+        })
+        .collect();
+    let moved = found.iter().take_while(|driven| **driven == Drive::Moved).count();
+    assert!((1..=3).contains(&moved) && found[moved] == Drive::Done(4), "{found:?}");
+}
+
+fn a_wait_for_a_descriptor_discards_without_a_pause<F: TestFabric>() {
+    let (mut fabric, [_, mut to]) = rejected::<F>();
+    let mut wait = DescriptorWait::sink();
+    let mut round = |fabric: &mut F| to.descriptor_round(fabric, &mut wait, false, BEGIN);
+    assert_eq!(round(&mut fabric), DescriptorWaitNext::Poll);
+    assert!((0..3).any(|_| round(&mut fabric) == DescriptorWaitNext::Wait));
+    assert_eq!(to.try_peek(&mut fabric).map(|incoming| incoming.tag), Some(4));
 }
