@@ -77,7 +77,7 @@ pub(super) trait Waiting: DriverAccess {
     where
         T: Send,
     {
-        let mut wait = self.hold().driver.begin_wait();
+        let mut wait = self.begin_wait(armed)?;
         let (mut refused, mut awake, mut idle_rounds, mut shares_core) = (0, 0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
@@ -117,6 +117,18 @@ pub(super) trait Waiting: DriverAccess {
             if has_yielded {
                 self.check_time(&mut wait, armed)?;
             }
+        }
+    }
+
+    /// Begins a wait, once the other half has released the driver: a try of a long message holds it for as long as its copy takes.
+    fn begin_wait(&mut self, armed: &mut ArmedDeadline) -> Result<Wait, Error> {
+        let mut refused = 0;
+        loop {
+            if let Some(held) = self.try_hold() {
+                return Ok(held.driver.begin_wait());
+            }
+            refused += 1;
+            self.pause_after_refusal(refused, armed)?;
         }
     }
 

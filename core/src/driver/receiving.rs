@@ -132,7 +132,10 @@ impl<F: Fabric> Driver<F> {
     ) -> Result<Option<Received>, RefusedRecv> {
         match self.endpoint.try_recv_complete(fabric, slices) {
             TryRecv::Nothing => Ok(None),
-            TryRecv::Taken { tag, bytes } => Ok(Some(Received { tag, bytes })),
+            TryRecv::Taken { tag, bytes } => {
+                self.endpoint.read_mail(fabric);
+                Ok(Some(Received { tag, bytes }))
+            }
             TryRecv::Begun { .. } | TryRecv::Other => self.try_recv_any(fabric, slices),
         }
     }
@@ -160,7 +163,10 @@ impl<F: Fabric> Driver<F> {
             let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
             taken += bytes;
             match end {
-                End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
+                End::Fin => {
+                    self.endpoint.read_mail(fabric);
+                    return Ok(Some(Received { tag: incoming.tag, bytes: taken }));
+                }
                 // A chunk may have no payload.
                 End::No if self.endpoint.consumed() != before || bytes > 0 => {}
                 // The message was complete. A peer that has changed it since has destroyed its own message.
@@ -195,7 +201,16 @@ impl<F: Fabric> Driver<F> {
         if receive.begun.is_some() || receive.has_ended || receive.is_cold {
             return self.drive_recv(fabric, receive, slices);
         }
-        self.recv_fast(fabric, receive, slices, FIRST_POLLS)
+        let driven = self.recv_fast(fabric, receive, slices, FIRST_POLLS);
+        self.read_mail_if_done(fabric, &driven);
+        driven
+    }
+
+    #[inline]
+    pub(super) fn read_mail_if_done<T, E>(&mut self, fabric: &mut F, driven: &Drive<Result<T, E>>) {
+        if matches!(driven, Drive::Done(Ok(_))) {
+            self.endpoint.read_mail(fabric);
+        }
     }
 
     /// Takes a message by the fast path. Also returns [`Drive::Idle`] for a message that the fast path leaves where it is.
@@ -237,6 +252,7 @@ impl<F: Fabric> Driver<F> {
             return driven;
         }
         let driven = self.receive_part(fabric, receive, slices);
+        self.read_mail_if_done(fabric, &driven);
         self.end_recv(receive, driven)
     }
 
@@ -298,7 +314,9 @@ impl<F: Fabric> Driver<F> {
         receive: &mut RecvOperation,
         part: &mut [u8],
     ) -> Drive<Result<Received, RecvFailed>> {
-        self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]))
+        let driven = self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]));
+        self.read_mail_if_done(fabric, &driven);
+        driven
     }
 
     fn take_part(

@@ -99,7 +99,11 @@ impl<F: Fabric> Driver<F> {
         tag: u64,
         slices: &[&[u8]],
     ) -> Result<TransferId, RefusedSend> {
-        self.endpoint.try_send(fabric, tag, slices)
+        let sent = self.endpoint.try_send(fabric, tag, slices);
+        if sent.is_ok() {
+            self.endpoint.read_mail(fabric);
+        }
+        sent
     }
 
     /// Begins to send a message. Returns `None` if it was sent at once, as [`try_send`](Self::try_send) does. Otherwise returns the
@@ -108,7 +112,10 @@ impl<F: Fabric> Driver<F> {
     pub fn begin_send(&mut self, fabric: &mut F, tag: u64, slices: &[&[u8]]) -> Option<SendOperation> {
         let bytes = bytes_of(slices);
         match self.endpoint.try_send_counted(fabric, tag, slices, bytes) {
-            Ok(_) => None,
+            Ok(_) => {
+                self.endpoint.read_mail(fabric);
+                None
+            }
             Err(RefusedSend::TooLong) => {
                 Some(SendOperation { stage: Stage::Starting, ..SendOperation::new(tag, bytes) })
             }
@@ -128,6 +135,7 @@ impl<F: Fabric> Driver<F> {
             return driven;
         }
         let driven = self.send_part(fabric, send, slices);
+        self.read_mail_if_done(fabric, &driven);
         self.end_send(send, driven)
     }
 

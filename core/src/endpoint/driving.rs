@@ -98,6 +98,23 @@ impl<F: Fabric> Endpoint<F> {
             .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
+    /// Reads control messages that have arrived, does what they ask for, and acknowledges them. In notify mode, only those whose notification was
+    /// taken. To be called after a call that was done at once: a program whose calls all are makes no other round, and its peer may
+    /// wait for the acknowledgement of a REJECT before it takes the next message.
+    #[inline]
+    pub fn read_mail(&mut self, fabric: &mut F) {
+        if self.inbox.has_arrivals(fabric, &self.link, self.control_page, self.config.arrival) {
+            self.answer_mail(fabric);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn answer_mail(&mut self, fabric: &mut F) {
+        self.progress(fabric);
+        self.acknowledge(fabric);
+    }
+
     /// Takes the oldest event. [`Event::Missed`] comes first, since dropped events are older than the kept ones.
     pub fn poll_event(&mut self) -> Option<Event> {
         match mem::take(&mut self.missed) {

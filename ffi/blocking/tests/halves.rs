@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 
 use superpipe_core::driver::{Drive, Driver};
@@ -128,21 +128,29 @@ fn a_half_that_was_refused_has_the_next_turn() {
     assert!(!other.wants_turn(), "it had its turn");
 }
 
-/// The same happens if the other half is preempted while it holds the lock.
+/// A half holds the lock for longer if it is preempted, or copies a long message. The other begins no wait before it has the lock.
 #[test]
 fn a_wait_without_the_lock_ends_by_deadline_or_interrupt() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let [mut half, mut other] =
         over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
-    let mut armed = ArmedDeadline::Unarmed(Duration::from_millis(20).into());
     let held = half.access().try_hold().unwrap();
-    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
-    assert_eq!(refusals.unwrap().kind(), ErrorKind::Timeout);
-    STOP.store(true, Ordering::Relaxed);
-    let mut armed = ArmedDeadline::Unarmed(DEADLINE.into());
-    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
-    assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
+    let (given_up, gave_up) = mpsc::channel();
+    let waits = thread::spawn(move || {
+        for (is_set, deadline) in [(false, A_WHILE), (true, DEADLINE)] {
+            STOP.store(is_set, Ordering::Relaxed);
+            let mut armed = ArmedDeadline::Unarmed(deadline.into());
+            let refusals =
+                (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
+            let waited = other.access().wait(deadline.into(), |_, _| Drive::<()>::Idle);
+            given_up.send([refusals.unwrap().kind(), waited.unwrap_err().kind()]).unwrap();
+        }
+    });
+    for kind in [ErrorKind::Timeout, ErrorKind::Interrupted] {
+        assert_eq!(gave_up.recv_timeout(DEADLINE), Ok([kind; 2]), "it waits for the lock");
+    }
     drop(held);
+    waits.join().unwrap();
 }
 
 /// Attempt that a half lends while it yields. It counts the attempts, and notes the thread that made the last.
