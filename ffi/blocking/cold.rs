@@ -26,7 +26,11 @@ impl<A: DriverAccess> Blocking<A> {
             cold.drive(driver, fabric, &mut receive, slices)
         };
         let received = access.wait(deadline, drive);
-        access.hold().received(received, &mut receive, slices)
+        match received {
+            Ok(Ok(received)) => Ok(received),
+            Err(error) if !receive.has_begun() => Err(error),
+            received => access.hold().received(received, &mut receive, slices),
+        }
     }
 }
 

@@ -88,7 +88,8 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut sent = self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, send, slices));
-        if sent.is_err() && !send.awaits_release() {
+        // The other half may hold the driver for longer than the deadline. An operation that has not begun has nothing to cancel.
+        if sent.is_err() && !send.awaits_release() && (self.is_lent || send.has_begun()) {
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
             driver.cancel_send(fabric, send, Reason::GIVEN_UP);
         }
@@ -166,7 +167,11 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
             }
             return host.received(received, &mut receive, slices);
         }
-        let received = self.access.hold().received(received, &mut receive, slices);
+        let received = match received {
+            Ok(Ok(received)) => Ok(received),
+            Err(error) if !self.is_lent && !receive.has_begun() => return Err(error),
+            received => self.access.hold().received(received, &mut receive, slices),
+        };
         self.await_release(|driver| driver.is_recv_released(&receive));
         received
     }

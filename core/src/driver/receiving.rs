@@ -202,13 +202,14 @@ impl<F: Fabric> Driver<F> {
             return self.drive_recv(fabric, receive, slices);
         }
         let driven = self.recv_fast(fabric, receive, slices, FIRST_POLLS);
-        self.read_mail_if_done(fabric, &driven);
+        self.read_mail_after(fabric, &driven);
         driven
     }
 
+    /// Reads the mail after a part of an operation. One that is idle is followed by a round.
     #[inline]
-    pub(super) fn read_mail_if_done<T, E>(&mut self, fabric: &mut F, driven: &Drive<Result<T, E>>) {
-        if matches!(driven, Drive::Done(Ok(_))) {
+    pub(super) fn read_mail_after<T, E>(&mut self, fabric: &mut F, driven: &Drive<Result<T, E>>) {
+        if matches!(driven, Drive::Moved | Drive::Done(Ok(_))) {
             self.endpoint.read_mail(fabric);
         }
     }
@@ -252,7 +253,7 @@ impl<F: Fabric> Driver<F> {
             return driven;
         }
         let driven = self.receive_part(fabric, receive, slices);
-        self.read_mail_if_done(fabric, &driven);
+        self.read_mail_after(fabric, &driven);
         self.end_recv(receive, driven)
     }
 
@@ -315,7 +316,7 @@ impl<F: Fabric> Driver<F> {
         part: &mut [u8],
     ) -> Drive<Result<Received, RecvFailed>> {
         let driven = self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]));
-        self.read_mail_if_done(fabric, &driven);
+        self.read_mail_after(fabric, &driven);
         driven
     }
 

@@ -142,12 +142,15 @@ fn a_wait_without_the_lock_ends_by_deadline_or_interrupt() {
             let mut armed = ArmedDeadline::Unarmed(deadline.into());
             let refusals =
                 (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
-            let waited = other.access().wait(deadline.into(), |_, _| Drive::<()>::Idle);
-            given_up.send([refusals.unwrap().kind(), waited.unwrap_err().kind()]).unwrap();
+            let sent = other.send(1, &[&[7; 100]], deadline);
+            let received = other.recv_into(&mut [&mut [0; 8]], deadline.into());
+            let received_cold = other.recv_into_cold(&mut [&mut [0; 8]], deadline.into());
+            let kinds = [refusals, sent.err(), received.err(), received_cold.err()];
+            given_up.send(kinds.map(|error| error.unwrap().kind())).unwrap();
         }
     });
     for kind in [ErrorKind::Timeout, ErrorKind::Interrupted] {
-        assert_eq!(gave_up.recv_timeout(DEADLINE), Ok([kind; 2]), "it waits for the lock");
+        assert_eq!(gave_up.recv_timeout(DEADLINE), Ok([kind; 4]), "it waits for the lock");
     }
     drop(held);
     waits.join().unwrap();

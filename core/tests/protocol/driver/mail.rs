@@ -1,7 +1,7 @@
 //! Control messages to an end whose calls are all done at once, so that it never waits and makes no round of progress of its own.
 
 use superpipe_core::driver::{Drive, RecvOperation, SendOperation};
-use superpipe_core::{Driver, Reason};
+use superpipe_core::{Closed, Driver, Reason};
 use superpipe_testkit::TestFabric;
 
 use crate::driver::{ROUNDS, Two, taken};
@@ -9,6 +9,8 @@ use crate::driver::{ROUNDS, Two, taken};
 tables! {
     an_end_that_only_sends_reads_its_mail
     an_end_that_only_receives_reads_its_mail
+    a_reject_that_a_round_has_read_is_acknowledged
+    messages_before_a_close_with_a_reason_are_taken
 }
 
 const TINY: &[u8] = b"tiny";
@@ -21,6 +23,15 @@ fn rejects<F: TestFabric>(t: &mut Two<F>) -> bool {
         t.ends[1].try_peek(&mut t.fabric).is_some()
     });
     is_shown && t.ends[1].reject(&mut t.fabric, Reason(9))
+}
+
+/// Returns the control messages that the peer has sent once all that was written has arrived.
+fn controls_sent<F: TestFabric>(t: &mut Two<F>) -> u64 {
+    for _ in 0..ROUNDS {
+        t.fabric.step();
+        t.ends[1].progress(&mut t.fabric);
+    }
+    t.ends[1].counters().controls_sent
 }
 
 fn an_end_that_only_sends_reads_its_mail<F: TestFabric>() {
@@ -84,10 +95,41 @@ fn an_end_that_only_receives_reads_its_mail<F: TestFabric>() {
         assert_eq!(t.ends[1].counters().controls_sent, 1, "the second REJECT waits");
         let mut place = [0; 8];
         assert!(recv(&mut t, &mut [&mut place]), "{way}: nothing was received at once");
-        for _ in 0..ROUNDS {
-            t.fabric.step();
-            t.ends[1].progress(&mut t.fabric);
-        }
-        assert_eq!(t.ends[1].counters().controls_sent, 2, "{way}: the first REJECT was not read");
+        assert_eq!(controls_sent(&mut t), 2, "{way}: the first REJECT was not read");
     }
+}
+
+/// A wait that ends in the next attempt makes too few rounds to acknowledge.
+fn a_reject_that_a_round_has_read_is_acknowledged<F: TestFabric>() {
+    let mut t = Two::<F>::new();
+    for tag in 1..=2 {
+        t.ends[0].try_send(&mut t.fabric, tag, &[TINY]).unwrap();
+    }
+    assert!(rejects(&mut t) && rejects(&mut t), "the first REJECT goes out at once");
+    (0..ROUNDS).for_each(|_| t.fabric.step());
+    t.ends[0].progress(&mut t.fabric);
+    assert_eq!(t.ends[0].counters().controls_received, 1);
+    assert_eq!(controls_sent(&mut t), 1, "the second REJECT waits");
+    t.ends[0].try_send(&mut t.fabric, 3, &[TINY]).unwrap();
+    assert_eq!(controls_sent(&mut t), 2, "the first REJECT is not acknowledged");
+}
+
+/// A wait may find the CLOSE first, and then nothing is delivered any more; a call that finds a message does not look for it.
+fn messages_before_a_close_with_a_reason_are_taken<F: TestFabric>() {
+    let mut t = Two::<F>::new();
+    for tag in 1..=3 {
+        t.ends[1].try_send(&mut t.fabric, tag, &[TINY]).unwrap();
+        assert_eq!(controls_sent(&mut t), 0);
+    }
+    t.ends[1].close(&mut t.fabric, Reason(8));
+    assert_eq!(controls_sent(&mut t), 1, "CLOSE");
+    let mut place = [0; 8];
+    for tag in 1..=3 {
+        let received = t.ends[0].try_recv(&mut t.fabric, &mut [&mut place]);
+        assert_eq!(received, Ok(Some(taken(tag, TINY.len()))));
+    }
+    assert!(t.ends[0].try_send(&mut t.fabric, 4, &[TINY]).is_ok(), "nor does one that sends");
+    t.ends[0].progress(&mut t.fabric);
+    t.ends[0].progress(&mut t.fabric);
+    assert_eq!(t.ends[0].endpoint().closed(), Some(Closed::ByPeer(Reason(8))));
 }
