@@ -143,7 +143,7 @@ fn a_wait_without_the_lock_ends_by_deadline_or_interrupt() {
             let refusals =
                 (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
             let sent = other.send(1, &[&[7; 100]], deadline);
-            let received = other.recv_into(&mut [&mut [0; 8]], deadline.into());
+            let received = other.recv_into(&mut [&mut [0; 8]], deadline);
             let received_cold = other.recv_into_cold(&mut [&mut [0; 8]], deadline.into());
             let kinds = [refusals, sent.err(), received.err(), received_cold.err()];
             given_up.send(kinds.map(|error| error.unwrap().kind())).unwrap();
