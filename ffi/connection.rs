@@ -146,8 +146,7 @@ impl Connection {
     }
 
     /// Receives the next message if it is complete and fits; never takes a part of a message. Makes no system call, except to wake a peer
-    /// that sleeps, allocates nothing, takes no lock, and reads no clock while messages are there, except to answer the peer's control messages
-    /// about memory (landing on demand, registered buffers).
+    /// that sleeps, allocates nothing, takes no lock, and reads no clock while messages are there.
     ///
     /// A loop of tries must call [`progress`](Self::progress) now and then, which sends keepalives and detects a peer that has ended.
     ///

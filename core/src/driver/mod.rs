@@ -15,6 +15,7 @@ mod fingerprint;
 mod half_open;
 mod keepalive;
 mod lent;
+mod mail;
 mod pace;
 mod receiving;
 mod releasing;

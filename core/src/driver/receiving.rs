@@ -132,10 +132,7 @@ impl<F: Fabric> Driver<F> {
     ) -> Result<Option<Received>, RefusedRecv> {
         match self.endpoint.try_recv_complete(fabric, slices) {
             TryRecv::Nothing => Ok(None),
-            TryRecv::Taken { tag, bytes } => {
-                self.endpoint.read_mail(fabric);
-                Ok(Some(Received { tag, bytes }))
-            }
+            TryRecv::Taken { tag, bytes } => Ok(Some(Received { tag, bytes })),
             TryRecv::Begun { .. } | TryRecv::Other => self.try_recv_any(fabric, slices),
         }
     }
@@ -163,10 +160,7 @@ impl<F: Fabric> Driver<F> {
             let Pulled { bytes, end } = self.endpoint.pull_at(fabric, slices, &mut cursor);
             taken += bytes;
             match end {
-                End::Fin => {
-                    self.endpoint.read_mail(fabric);
-                    return Ok(Some(Received { tag: incoming.tag, bytes: taken }));
-                }
+                End::Fin => return Ok(Some(Received { tag: incoming.tag, bytes: taken })),
                 // A chunk may have no payload.
                 End::No if self.endpoint.consumed() != before || bytes > 0 => {}
                 // The message was complete. A peer that has changed it since has destroyed its own message.
@@ -201,17 +195,7 @@ impl<F: Fabric> Driver<F> {
         if receive.begun.is_some() || receive.has_ended || receive.is_cold {
             return self.drive_recv(fabric, receive, slices);
         }
-        let driven = self.recv_fast(fabric, receive, slices, FIRST_POLLS);
-        self.read_mail_after(fabric, &driven);
-        driven
-    }
-
-    /// Reads the mail after a part of an operation. One that is idle is followed by a round.
-    #[inline]
-    pub(super) fn read_mail_after<T, E>(&mut self, fabric: &mut F, driven: &Drive<Result<T, E>>) {
-        if matches!(driven, Drive::Moved | Drive::Done(Ok(_))) {
-            self.endpoint.read_mail(fabric);
-        }
+        self.recv_fast(fabric, receive, slices, FIRST_POLLS)
     }
 
     /// Takes a message by the fast path. Also returns [`Drive::Idle`] for a message that the fast path leaves where it is.

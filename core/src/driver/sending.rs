@@ -99,11 +99,7 @@ impl<F: Fabric> Driver<F> {
         tag: u64,
         slices: &[&[u8]],
     ) -> Result<TransferId, RefusedSend> {
-        let sent = self.endpoint.try_send(fabric, tag, slices);
-        if sent.is_ok() {
-            self.endpoint.read_mail(fabric);
-        }
-        sent
+        self.endpoint.try_send(fabric, tag, slices)
     }
 
     /// Begins to send a message. Returns `None` if it was sent at once, as [`try_send`](Self::try_send) does. Otherwise returns the
@@ -112,10 +108,7 @@ impl<F: Fabric> Driver<F> {
     pub fn begin_send(&mut self, fabric: &mut F, tag: u64, slices: &[&[u8]]) -> Option<SendOperation> {
         let bytes = bytes_of(slices);
         match self.endpoint.try_send_counted(fabric, tag, slices, bytes) {
-            Ok(_) => {
-                self.endpoint.read_mail(fabric);
-                None
-            }
+            Ok(_) => None,
             Err(RefusedSend::TooLong) => {
                 Some(SendOperation { stage: Stage::Starting, ..SendOperation::new(tag, bytes) })
             }

@@ -99,8 +99,8 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Makes a round of progress if a control message has arrived, or if something that one has asked for is not over: an acknowledgement, a
-    /// job, an answer. To be called after calls that were done at once, or moved a part: a program whose calls all do makes no other
-    /// round. CLOSE is left to the rounds of calls that find nothing, since one with a reason takes away what arrived before it. In notify
+    /// job, an answer. To be called after operations that were done at once, or moved a part: a program whose operations all do makes no
+    /// other round. CLOSE is left to the rounds of calls that find nothing, since one with a reason takes away what arrived before it. In notify
     /// mode, a message has arrived once its notification was taken.
     #[inline]
     pub fn read_mail(&mut self, fabric: &mut F) {

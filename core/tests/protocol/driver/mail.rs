@@ -1,4 +1,4 @@
-//! Control messages to an end whose calls are all done at once, so that it never waits and makes no round of progress of its own.
+//! Control messages to an end whose operations are all done at once, so that it never waits and makes no round of progress of its own.
 
 use superpipe_core::driver::{Drive, RecvOperation, SendOperation};
 use superpipe_core::{Closed, Driver, Reason};
@@ -36,9 +36,7 @@ fn controls_sent<F: TestFabric>(t: &mut Two<F>) -> u64 {
 
 fn an_end_that_only_sends_reads_its_mail<F: TestFabric>() {
     type Send<F> = fn(&mut Two<F>, u64) -> bool;
-    let ways: [(&str, Send<F>); 4] = [
-        ("begin_send", |t, tag| t.ends[0].begin_send(&mut t.fabric, tag, &[TINY]).is_none()),
-        ("try_send", |t, tag| t.ends[0].try_send(&mut t.fabric, tag, &[TINY]).is_ok()),
+    let ways: [(&str, Send<F>); 2] = [
         ("drive_send", |t, tag| {
             t.drive_send(0, &mut SendOperation::new(tag, TINY.len()), &[TINY]) == Drive::Done(Ok(()))
         }),
@@ -68,12 +66,7 @@ fn an_end_that_only_sends_reads_its_mail<F: TestFabric>() {
 
 fn an_end_that_only_receives_reads_its_mail<F: TestFabric>() {
     type Recv<F> = fn(&mut Two<F>, &mut [&mut [u8]]) -> bool;
-    let ways: [(&str, Recv<F>); 4] = [
-        ("try_recv", |t, place| matches!(t.ends[0].try_recv(&mut t.fabric, place), Ok(Some(_)))),
-        ("begin_recv", |t, place| {
-            let mut receive = RecvOperation::new();
-            matches!(t.ends[0].begin_recv(&mut t.fabric, &mut receive, place), Drive::Done(Ok(_)))
-        }),
+    let ways: [(&str, Recv<F>); 2] = [
         ("drive_recv", |t, place| {
             let mut receive = RecvOperation::new();
             t.ends[0].drive_recv(&mut t.fabric, &mut receive, place) == Drive::Done(Ok(taken(3, TINY.len())))
@@ -110,7 +103,8 @@ fn a_reject_that_a_round_has_read_is_acknowledged<F: TestFabric>() {
     t.ends[0].progress(&mut t.fabric);
     assert_eq!(t.ends[0].counters().controls_received, 1);
     assert_eq!(controls_sent(&mut t), 1, "the second REJECT waits");
-    t.ends[0].try_send(&mut t.fabric, 3, &[TINY]).unwrap();
+    let sent = t.drive_send(0, &mut SendOperation::new(3, TINY.len()), &[TINY]);
+    assert_eq!(sent, Drive::Done(Ok(())));
     assert_eq!(controls_sent(&mut t), 2, "the first REJECT is not acknowledged");
 }
 
@@ -125,10 +119,11 @@ fn messages_before_a_close_with_a_reason_are_taken<F: TestFabric>() {
     assert_eq!(controls_sent(&mut t), 1, "CLOSE");
     let mut place = [0; 8];
     for tag in 1..=3 {
-        let received = t.ends[0].try_recv(&mut t.fabric, &mut [&mut place]);
-        assert_eq!(received, Ok(Some(taken(tag, TINY.len()))));
+        let received = t.drive_recv(0, &mut RecvOperation::new(), &mut [&mut place]);
+        assert_eq!(received, Drive::Done(Ok(taken(tag, TINY.len()))));
     }
-    assert!(t.ends[0].try_send(&mut t.fabric, 4, &[TINY]).is_ok(), "nor does one that sends");
+    let sent = t.drive_send(0, &mut SendOperation::new(4, TINY.len()), &[TINY]);
+    assert_eq!(sent, Drive::Done(Ok(())), "nor does one that sends");
     t.ends[0].progress(&mut t.fabric);
     t.ends[0].progress(&mut t.fabric);
     assert_eq!(t.ends[0].endpoint().closed(), Some(Closed::ByPeer(Reason(8))));
