@@ -91,7 +91,7 @@ impl<A: DriverAccess> Blocking<A> {
                 host.count_empty_try()?;
             } else if driver.is_complete(fabric) {
                 loop {
-                    match driver.attempt(fabric, |driver, fabric| receiving.drive(driver, fabric)) {
+                    match receiving.drive(driver, fabric) {
                         Drive::Done(received) => return received,
                         Drive::Moved => {}
                         // The message was complete. A peer that has changed it since has destroyed its own message.

@@ -15,7 +15,6 @@ mod fingerprint;
 mod half_open;
 mod keepalive;
 mod lent;
-mod mail;
 mod pace;
 mod receiving;
 mod releasing;

@@ -237,7 +237,6 @@ impl<F: Fabric> Driver<F> {
             return driven;
         }
         let driven = self.receive_part(fabric, receive, slices);
-        self.read_mail_after(fabric, &driven);
         self.end_recv(receive, driven)
     }
 
@@ -299,9 +298,7 @@ impl<F: Fabric> Driver<F> {
         receive: &mut RecvOperation,
         part: &mut [u8],
     ) -> Drive<Result<Received, RecvFailed>> {
-        let driven = self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]));
-        self.read_mail_after(fabric, &driven);
-        driven
+        self.take_part(receive, |endpoint| endpoint.pull_cached(fabric, &mut [part]))
     }
 
     fn take_part(

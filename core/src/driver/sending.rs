@@ -128,7 +128,6 @@ impl<F: Fabric> Driver<F> {
             return driven;
         }
         let driven = self.send_part(fabric, send, slices);
-        self.read_mail_after(fabric, &driven);
         self.end_send(send, driven)
     }
 

@@ -75,7 +75,7 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Makes an attempt of a wait. One that has only discarded a part of a rejected transfer has moved that: the next one may find what is
-    /// behind it. After one that is done no round may follow, so it is followed by [`Endpoint::read_mail`](crate::Endpoint::read_mail).
+    /// behind it.
     #[inline]
     pub fn attempt<T>(
         &mut self,
@@ -85,10 +85,6 @@ impl<F: Fabric> Driver<F> {
         let before = self.endpoint.consumed();
         match attempt(self, fabric) {
             Drive::Idle if self.endpoint.consumed() != before => Drive::Moved,
-            Drive::Done(value) => {
-                self.endpoint.read_mail(fabric);
-                Drive::Done(value)
-            }
             driven => driven,
         }
     }

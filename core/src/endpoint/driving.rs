@@ -98,30 +98,6 @@ impl<F: Fabric> Endpoint<F> {
             .is_some_and(|ack| self.sender.has_news(ack.blocks) || self.outbox.has_news(ack.controls))
     }
 
-    /// Makes a round of progress if a control message has arrived, or if something that one has asked for is not over: an acknowledgement, a
-    /// job, an answer. To be called after operations that were done at once, or moved a part: a program whose operations all do makes no
-    /// other round. CLOSE is left to the rounds of calls that find nothing, since one with a reason takes away what arrived before it. In notify
-    /// mode, a message has arrived once its notification was taken.
-    #[inline]
-    pub fn read_mail(&mut self, fabric: &mut F) {
-        let has_mail = self.inbox.has_arrivals(fabric, &self.link, self.control_page, self.config.arrival);
-        if has_mail || self.round_due {
-            self.answer_mail(fabric, has_mail);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn answer_mail(&mut self, fabric: &mut F, has_mail: bool) {
-        if has_mail && !self.inbox.is_request(fabric, &self.link, self.control_page) {
-            return;
-        }
-        self.progress(fabric);
-        self.acknowledge(fabric);
-        self.round_due = self.closed.is_none()
-            && (self.acked.controls != self.inbox.consumed() || self.has_jobs() || !self.is_growth_steady());
-    }
-
     /// Takes the oldest event. [`Event::Missed`] comes first, since dropped events are older than the kept ones.
     pub fn poll_event(&mut self) -> Option<Event> {
         match mem::take(&mut self.missed) {
@@ -230,8 +206,6 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn handle_control(&mut self, fabric: &mut F, control: Result<Control, ProtocolError>) {
         self.counters.controls_received += 1;
         self.activity = self.activity.wrapping_add(1);
-        // Nothing waits for the acknowledgement of a CTS: the peer's next one can go out before.
-        self.round_due |= !matches!(control, Ok(Control::Cts { .. }));
         let handled = control.and_then(|control| {
             record!(fabric, &self.link, ControlIn(control.kind()));
             match control {

@@ -30,7 +30,6 @@ impl<F: Fabric> Endpoint<F> {
             idle_rounds: _,
             reported,
             wants_ack,
-            round_due,
             pending_cts,
             zero_copy,
             exposing,
@@ -43,7 +42,7 @@ impl<F: Fabric> Endpoint<F> {
             counters: _,
         } = self;
         (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
-        (blocks, controls, ack_line_is_there, reported.get(), wants_ack, round_due).hash(hasher);
+        (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
         (pending_cts, zero_copy, exposing, pending_close, has_sent_close, closed).hash(hasher);
         (missed, events.len(), growth).hash(hasher);
         events.iter().for_each(|event| event.hash(hasher));

@@ -159,12 +159,6 @@ impl Inbox {
             && self.is_intact(fabric, arrival, &fabric.take_line(link, from, at))
     }
 
-    /// Returns true if the next message, which has arrived, asks for something and keeps the protocol: it does not end the connection.
-    pub(crate) fn is_request<F: Fabric>(&self, fabric: &F, link: &F::Link, from: F::Region) -> bool {
-        let control = Control::parse(&fabric.take_line(link, from, place(self.slot)));
-        !matches!(control, Err(_) | Ok(Control::Close { .. }))
-    }
-
     /// Returns true if a line whose flag may be the awaited one matches the CRC in it.
     fn is_intact<F: Fabric>(&self, fabric: &F, arrival: Arrival, line: &Line) -> bool {
         arrival != Arrival::CheckedFlag || arrival.line_flag(fabric, line, self.expected) == line.flag()

@@ -111,7 +111,6 @@ macro_rules! on_both {
 on_both! {
     growth_that_was_not_agreed_is_refused
     a_grow_is_answered_once
-    a_grow_is_answered_by_an_end_that_never_waits
     a_chunk_in_the_new_epoch_moves_the_receiver
     a_move_is_found_where_zeros_may_be_a_checked_flag
     retired_moves_a_receiver_that_saw_no_chunk
@@ -149,18 +148,6 @@ fn a_grow_is_answered_once<F: TestFabric>() {
     let mut t = Victim::<F>::new(true);
     t.control([4, 1, 100, 0, 0]);
     assert_eq!(t.said(0), [6, 1, 512, 3, 0], "it is as large already");
-}
-
-/// The job that GROW asks for ends later, and no other mail comes.
-fn a_grow_is_answered_by_an_end_that_never_waits<F: TestFabric>() {
-    let mut t = Victim::<F>::new(true);
-    let grow = Line([4, 1, 4096, 0, 0, 0, 0, 1]);
-    t.fabric.forge(Memory::control_page(0), wire::mailbox(0), &grow);
-    for _ in 0..400 {
-        t.fabric.step();
-        t.end.read_mail(&mut t.fabric);
-    }
-    assert_eq!(t.said(0), [5, 1 | 1 << 32, LARGEST_WORD, 16, 0], "{}", F::NAME);
 }
 
 fn a_chunk_in_the_new_epoch_moves_the_receiver<F: TestFabric>() {

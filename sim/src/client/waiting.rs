@@ -70,7 +70,6 @@ impl<F: PairFabric> ClientPair<F> {
             driven => driven,
         };
         if let Drive::Done(()) = driven {
-            self.clients[side].driver.endpoint_mut().read_mail(&mut self.fabric);
             return 0;
         }
         let has_moved = driven == Drive::Moved;

@@ -31,7 +31,6 @@ mod delaying;
 mod descriptor_wait;
 mod ending;
 mod giving_back;
-mod mail;
 mod model;
 mod owning;
 mod quiet;

@@ -20,7 +20,6 @@ tables! {
     a_wait_for_a_descriptor_discards_without_a_pause
     the_end_of_many_blocks_is_found
     a_try_takes_a_message_behind_an_empty_chunk
-    mail_is_read_between_the_parts_of_a_message
 }
 
 const LAYOUT: Layout = Layout { block_bytes: 256 << 10, block_count: 16, flags: FlagPlace::Inside };
@@ -224,35 +223,4 @@ fn a_wait_for_a_descriptor_discards_without_a_pause<F: TestFabric>() {
     assert_eq!(round(&mut fabric), DescriptorWaitNext::Poll);
     assert!((0..3).any(|_| round(&mut fabric) == DescriptorWaitNext::Wait));
     assert_eq!(to.try_peek(&mut fabric).map(|incoming| incoming.tag), Some(4));
-}
-
-/// A program that drives an operation itself makes no rounds while each call moves a part.
-fn mail_is_read_between_the_parts_of_a_message<F: TestFabric>() {
-    let message = payload(BYTES);
-    for receives in [false, true] {
-        let (mut fabric, mut ends) = ends::<F>(1 << 20, Arrival::Flag);
-        ends[0].try_send(&mut fabric, 1, &[b"tiny"]).unwrap();
-        (0..ROUNDS).for_each(|_| fabric.step());
-        assert!(ends[1].try_peek(&mut fabric).is_some() && ends[1].reject(&mut fabric, Reason(9)));
-        if receives {
-            let sent = ends[1].drive_send(&mut fabric, &mut SendOperation::new(2, BYTES), &[&message]);
-            assert!(matches!(sent, Drive::Moved | Drive::Done(Ok(()))));
-        }
-        arrive(&mut fabric, &mut ends[1]);
-        assert_eq!(ends[0].counters().controls_received, 0);
-        let mut place = vec![0; BYTES];
-        let moved = if receives {
-            matches!(
-                ends[0].drive_recv(&mut fabric, &mut RecvOperation::new(), &mut [&mut place]),
-                Drive::Moved
-            )
-        } else {
-            matches!(
-                ends[0].drive_send(&mut fabric, &mut SendOperation::new(2, BYTES), &[&message]),
-                Drive::Moved
-            )
-        };
-        assert!(moved, "receives: {receives}");
-        assert_eq!(ends[0].counters().controls_received, 1, "receives: {receives}");
-    }
 }
