@@ -26,11 +26,7 @@ impl<A: DriverAccess> Blocking<A> {
             cold.drive(driver, fabric, &mut receive, slices)
         };
         let received = access.wait(deadline, drive);
-        match received {
-            Ok(Ok(received)) => Ok(received),
-            Err(error) if !receive.has_begun() => Err(error),
-            received => access.hold().received(received, &mut receive, slices),
-        }
+        access.finish_receive(received, &mut receive, slices)
     }
 }
 

@@ -6,7 +6,9 @@ use core::ops::ControlFlow;
 use core::{hint, mem};
 use std::thread;
 
-use superpipe_core::driver::{ATTEMPTS_PER_ROUND, Drive, Driver, Next, Rest, Wait};
+use superpipe_core::driver::{
+    ATTEMPTS_PER_ROUND, Drive, Driver, Next, Received, RecvFailed, RecvOperation, Rest, Wait,
+};
 use superpipe_core::{Nanos, Reason};
 
 use super::access::{Attempt, DriverAccess, pause_after_refusals};
@@ -129,6 +131,21 @@ pub(super) trait Waiting: DriverAccess {
             }
             refused += 1;
             self.pause_after_refusal(refused, armed)?;
+        }
+    }
+
+    /// Returns the result of a wait for a message. Holds the driver only if the message has begun or could not be received: the other half may
+    /// hold it for longer than the deadline of a call that has nothing to give back.
+    fn finish_receive(
+        &mut self,
+        received: Result<Result<Received, RecvFailed>, Error>,
+        receive: &mut RecvOperation,
+        slices: &[&mut [u8]],
+    ) -> Result<Received, Error> {
+        match received {
+            Ok(Ok(received)) => Ok(received),
+            Err(error) if !receive.has_begun() => Err(error),
+            received => self.hold().received(received, receive, slices),
         }
     }
 
