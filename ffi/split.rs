@@ -34,7 +34,8 @@ pub struct RecvHalf {
 impl Connection {
     /// Splits the connection into a sending and a receiving half, for two threads. The halves have the calls of the connection. They share
     /// its state behind a spin lock, which a half holds for a few attempts at a time and never while it waits: both can wait, and what
-    /// arrives for one wakes both. A connection that is not split has no lock.
+    /// arrives for one wakes both. A connection that is not split has no lock. A try that takes a long message holds it until it has copied all of
+    /// that, and a call that registers or gives back memory until that is done; a deadline of the other half can pass meanwhile.
     ///
     /// Each half has its own waits, deadlines and operations. A call that does not wait, such as [`SendHalf::try_send`], also returns without
     /// result while the other half holds the lock.

@@ -70,17 +70,14 @@ begin_stages() {
     stages_are_mine=1
 }
 
-# stage NAME COMMAND...: runs it, prints its seconds and its CPU time, and ends everything where it fails
+# stage NAME COMMAND...: runs it, prints its seconds, and ends everything where it fails
 stage() {
-    local name=$1 started=$SECONDS status=0 all_times cpu
+    local name=$1 started=$SECONDS status=0
     shift
-    all_times=$SUPERPIPE_STAGES.$BASHPID
     if lane_has_failed; then
         join_lane
     fi
     printf '\n==> %s\n' "$name"
-    # `times` in a command substitution would be that of another shell. Its second line is of the processes that this one has waited for.
-    times >"$all_times"
     set +e
     (
         set -e
@@ -88,15 +85,12 @@ stage() {
     )
     status=$?
     set -e
-    times >>"$all_times"
-    cpu=$(awk -F '[ms ]+' 'NR % 2 == 0 { s = $1 * 60 + $2 + $3 * 60 + $4 - s } END { printf "%.0f", s }' "$all_times")
-    rm -f "$all_times"
     if [[ $status -ne 0 ]]; then
         printf 'FAILED: stage %s, exit %d, after %d s\n' "$name" "$status" $((SECONDS - started)) >&2
         exit "$status"
     fi
     printf '<== %s: %d s\n' "$name" $((SECONDS - started))
-    printf '%-40s %5d s, %5d s of CPU time\n' "$name" $((SECONDS - started)) "$cpu" >>"$SUPERPIPE_STAGES"
+    printf '%-40s %5d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
 }
 
 # lane NAME COMMAND...: a stage in the background, beside those that follow, which ends everything once it has failed. What it prints is

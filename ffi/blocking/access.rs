@@ -31,7 +31,8 @@ pub(crate) trait Attempt<F: HostFabric> {
 pub(crate) trait DriverAccess: fmt::Debug + Send + 'static {
     /// The fabric.
     type Fabric: HostFabric;
-    /// The driver while it is held: for a bounded number of attempts and never for a wait.
+    /// The driver while it is held: for a bounded number of attempts, the copy of a message that a try takes, or a call of the fabric that
+    /// registers or gives back memory; never for a wait.
     type Held<'a>: DerefMut<Target = HostDriver<Self::Fabric>>
     where
         Self: 'a;

@@ -26,7 +26,7 @@ impl<A: DriverAccess> Blocking<A> {
             cold.drive(driver, fabric, &mut receive, slices)
         };
         let received = access.wait(deadline, drive);
-        access.finish_receive(received, &mut receive, slices)
+        access.hold().received(received, &mut receive, slices)
     }
 }
 

@@ -88,8 +88,7 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut sent = self.access.wait(deadline, |driver, fabric| driver.drive_send(fabric, send, slices));
-        // Nothing is to be cancelled before that, and the other half may hold the driver for longer than the deadline.
-        if sent.is_err() && send.has_begun() && !send.awaits_release() {
+        if sent.is_err() && !send.awaits_release() {
             let HostDriver { driver, fabric, .. } = &mut *self.access.hold();
             driver.cancel_send(fabric, send, Reason::GIVEN_UP);
         }
@@ -167,7 +166,7 @@ impl<'a, A: DriverAccess> Lending<'a, A> {
             }
             return host.received(received, &mut receive, slices);
         }
-        let received = self.access.finish_receive(received, &mut receive, slices);
+        let received = self.access.hold().received(received, &mut receive, slices);
         self.await_release(|driver| driver.is_recv_released(&receive));
         received
     }

@@ -61,7 +61,7 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Returns the error of a message that was not sent at once, in a call whose deadline is zero.
     fn not_sent_at_once(&mut self, send: &SendOperation) -> Error {
-        let mut host = self.access().hold();
+        let Some(mut host) = self.access().try_hold() else { return Error::deadline() };
         if let Some(closed) = host.driver.endpoint().closed() {
             return Error::closed(closed);
         }

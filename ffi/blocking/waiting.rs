@@ -6,9 +6,7 @@ use core::ops::ControlFlow;
 use core::{hint, mem};
 use std::thread;
 
-use superpipe_core::driver::{
-    ATTEMPTS_PER_ROUND, Drive, Driver, Next, Received, RecvFailed, RecvOperation, Rest, Wait,
-};
+use superpipe_core::driver::{ATTEMPTS_PER_ROUND, Drive, Driver, Next, Rest, Wait};
 use superpipe_core::{Nanos, Reason};
 
 use super::access::{Attempt, DriverAccess, pause_after_refusals};
@@ -79,7 +77,7 @@ pub(super) trait Waiting: DriverAccess {
     where
         T: Send,
     {
-        let mut wait = self.begin_wait(armed)?;
+        let mut wait = self.hold().driver.begin_wait();
         let (mut refused, mut awake, mut idle_rounds, mut shares_core) = (0, 0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
@@ -119,33 +117,6 @@ pub(super) trait Waiting: DriverAccess {
             if has_yielded {
                 self.check_time(&mut wait, armed)?;
             }
-        }
-    }
-
-    /// Begins a wait, once the other half has released the driver: a try of a long message holds it for as long as its copy takes.
-    fn begin_wait(&mut self, armed: &mut ArmedDeadline) -> Result<Wait, Error> {
-        let mut refused = 0;
-        loop {
-            if let Some(held) = self.try_hold() {
-                return Ok(held.driver.begin_wait());
-            }
-            refused += 1;
-            self.pause_after_refusal(refused, armed)?;
-        }
-    }
-
-    /// Returns the result of a wait for a message. Holds the driver only if the message has begun or could not be received: the other half may
-    /// hold it for longer than the deadline of a call that has nothing to give back.
-    fn finish_receive(
-        &mut self,
-        received: Result<Result<Received, RecvFailed>, Error>,
-        receive: &mut RecvOperation,
-        slices: &[&mut [u8]],
-    ) -> Result<Received, Error> {
-        match received {
-            Ok(Ok(received)) => Ok(received),
-            Err(error) if !receive.has_begun() => Err(error),
-            received => self.hold().received(received, receive, slices),
         }
     }
 

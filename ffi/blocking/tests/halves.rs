@@ -128,32 +128,40 @@ fn a_half_that_was_refused_has_the_next_turn() {
     assert!(!other.wants_turn(), "it had its turn");
 }
 
-/// A half holds the lock for longer if it is preempted, or copies a long message. The other begins no wait before it has the lock.
+/// The same happens if the other half is preempted while it holds the lock.
 #[test]
 fn a_wait_without_the_lock_ends_by_deadline_or_interrupt() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let [mut half, mut other] =
         over(Options { interrupt: Some(&STOP), ..Options::default() }, |_, _| {}).split();
+    let mut armed = ArmedDeadline::Unarmed(Duration::from_millis(20).into());
     let held = half.access().try_hold().unwrap();
-    let (given_up, gave_up) = mpsc::channel();
-    let waits = thread::spawn(move || {
-        for (is_set, deadline) in [(false, A_WHILE), (true, DEADLINE)] {
-            STOP.store(is_set, Ordering::Relaxed);
-            let mut armed = ArmedDeadline::Unarmed(deadline.into());
-            let refusals =
-                (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
-            let sent = other.send(1, &[&[7; 100]], deadline);
-            let received = other.recv_into(&mut [&mut [0; 8]], deadline);
-            let received_cold = other.recv_into_cold(&mut [&mut [0; 8]], deadline.into());
-            let kinds = [refusals, sent.err(), received.err(), received_cold.err()];
-            given_up.send(kinds.map(|error| error.unwrap().kind())).unwrap();
+    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Timeout);
+    STOP.store(true, Ordering::Relaxed);
+    let mut armed = ArmedDeadline::Unarmed(DEADLINE.into());
+    let refusals = (1..).find_map(|refused| other.access().pause_after_refusal(refused, &mut armed).err());
+    assert_eq!(refusals.unwrap().kind(), ErrorKind::Interrupted);
+    drop(held);
+}
+
+/// A deadline of zero is a try, which does not wait for the lock either.
+#[test]
+fn a_send_without_a_deadline_does_not_wait_for_the_lock() {
+    let [mut half, mut other] = over(Options::default(), |_, _| {}).split();
+    let held = half.access().try_hold().unwrap();
+    let (ended, end) = mpsc::channel();
+    let sends = thread::spawn(move || {
+        for bytes in [8, LONG] {
+            let sent = other.send(1, &[&vec![7; bytes]], Duration::ZERO);
+            ended.send(sent.map_err(|error| error.kind())).unwrap();
         }
     });
-    for kind in [ErrorKind::Timeout, ErrorKind::Interrupted] {
-        assert_eq!(gave_up.recv_timeout(DEADLINE), Ok([kind; 4]), "it waits for the lock");
+    for _ in 0..2 {
+        assert_eq!(end.recv_timeout(DEADLINE), Ok(Err(ErrorKind::Timeout)), "it waits for the lock");
     }
     drop(held);
-    waits.join().unwrap();
+    sends.join().unwrap();
 }
 
 /// Attempt that a half lends while it yields. It counts the attempts, and notes the thread that made the last.
