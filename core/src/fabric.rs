@@ -200,6 +200,18 @@ pub trait Fabric {
         to: &mut [u8],
         kernel: CopyKernel,
     );
+    /// Notes that core is likely to read these `bytes` bytes at `at` next, if the word at `flag_at` is `flag`. A fabric may fetch them; the default does
+    /// nothing.
+    #[inline]
+    fn expect_read(
+        &mut self,
+        link: &mut Self::Link,
+        from: Self::Region,
+        (flag_at, flag): (u32, u64),
+        (at, bytes): (u32, u32),
+    ) {
+        let _ = (link, from, flag_at, flag, at, bytes);
+    }
     /// Returns the CRC32C, continued from `seed`, of `bytes` bytes in a block.
     fn crc_out(&self, link: &Self::Link, from: Self::Region, at: u32, bytes: u32, seed: u32) -> u32;
 
@@ -207,10 +219,17 @@ pub trait Fabric {
     fn write_line(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, line: &Line);
     /// Writes a flag word, with release ordering. `at` is a multiple of 8.
     fn publish(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, flag: u64);
-    /// Notes that core is likely to write these bytes soon. A fabric may fetch them for writing; the default does nothing.
+    /// Notes that core is likely to write these `bytes` bytes at `at` soon. A fabric may fetch them for writing; the default does nothing.
+    /// `is_answered`: the peer is likely to answer before, which leaves time for more bytes.
     #[inline]
-    fn expect_write(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, bytes: u32) {
-        let _ = (link, to, at, bytes);
+    fn expect_write(
+        &mut self,
+        link: &mut Self::Link,
+        to: Self::Remote,
+        (at, bytes): (u32, u32),
+        is_answered: bool,
+    ) {
+        let _ = (link, to, at, bytes, is_answered);
     }
     /// Copies payload into a block, or into memory of the peer's application that is mapped. It is visible before a line or a flag that is written
     /// afterwards.

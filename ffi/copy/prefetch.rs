@@ -1,4 +1,4 @@
-//! Prefetch of lines for writing.
+//! Prefetch of lines for writing and for reading.
 //!
 //! The write of a line that the peer has read last needs a request to the peer's cache, which takes as long as a
 //! message. A prefetch makes the request earlier.
@@ -17,6 +17,22 @@ pub fn prefetch_for_write(start: *const u8, bytes: usize) {
         // every x86-64 decodes it (where it is not implemented, as no operation).
         unsafe {
             core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, bytes);
+}
+
+/// Prefetches the lines of `bytes` bytes at `start` for reading. A hint, as [`prefetch_for_write`].
+#[inline]
+pub fn prefetch_for_read(start: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..bytes).step_by(LINE_BYTES) {
+        let line = start.wrapping_add(at);
+        // SAFETY: PREFETCHT0 is a hint: it never faults, whatever the address, and changes no memory, register or flag; every
+        // x86-64 has it.
+        unsafe {
+            core::arch::asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

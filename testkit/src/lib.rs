@@ -16,8 +16,8 @@ pub mod wire;
 
 pub use crc::crc32c;
 pub use fabric::{
-    BASE, BlockOwnership, Direct, EndLink, ExposedMemories, GrowthSetup, Image, LogEntry, Logged, Memories,
-    Memory, PairFabric, Place, Posted, Recorders, Setup, Span, TestFabric, WriteCounts, ownership,
+    BASE, BlockOwnership, Direct, EndLink, ExposedMemories, GrowthSetup, Hints, Image, LogEntry, Logged,
+    Memories, Memory, PairFabric, Place, Posted, Recorders, Setup, Span, TestFabric, WriteCounts, ownership,
 };
 pub use pair::Pair;
 pub use rng::Rng;

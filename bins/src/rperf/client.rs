@@ -251,8 +251,9 @@ impl Client<'_> {
         let begin = Instant::now();
         self.link.send(TAG_RUN, &run.encode())?;
         if run.is_reconnected {
+            self.link.close_data();
             let connection = self.reconnect()?;
-            self.link.replace_data(connection);
+            self.link.use_data(connection);
         }
         let before = Copies::of(self.link.data());
         let mut samples = Samples::new(run, self.link.session.role);

@@ -69,8 +69,14 @@ impl<'a> Link<'a> {
         &mut self.control
     }
 
-    /// Replaces the connection of the measured messages, and closes the one before it unless that is the control connection.
-    pub fn replace_data(&mut self, mut data: Connection) {
+    /// Closes the connection of the measured messages, unless that is the control connection. It comes before the next one is made: its memory is
+    /// unmapped, which empties the TLB, and the first message of the next connection would pay for it.
+    pub fn close_data(&mut self) {
+        self.data = None;
+    }
+
+    /// Takes a new connection for the measured messages.
+    pub fn use_data(&mut self, mut data: Connection) {
         data.set_wait(self.wait);
         self.trace.start_recording(&mut data);
         self.data = Some(data);

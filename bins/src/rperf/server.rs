@@ -104,8 +104,9 @@ fn perform(
     run: &Run,
 ) -> Result<(), Failure> {
     if run.is_reconnected {
+        link.close_data();
         let connection = reconnect(link, acceptor)?;
-        link.replace_data(connection);
+        link.use_data(connection);
     }
     if run.is_recorded {
         link.data().record(true);

@@ -30,6 +30,7 @@ impl<F: Fabric> Endpoint<F> {
             idle_rounds: _,
             reported,
             wants_ack,
+            consumed_when_sent: _,
             pending_cts,
             zero_copy,
             exposing,

@@ -144,6 +144,8 @@ pub struct Endpoint<F: Fabric> {
     reported: Cell<Option<(u64, u32)>>,
     /// Acknowledgements are awaited, and polled each round.
     wants_ack: bool,
+    /// Blocks that were consumed when a message of one chunk was sent last: more mean that the peer has answered.
+    consumed_when_sent: u64,
     /// Transfer of the CTS that is due, and the claim in it.
     pending_cts: Option<(u64, Option<DestinationClaim>)>,
     zero_copy: ZeroCopy,
@@ -195,6 +197,7 @@ impl<F: Fabric> Endpoint<F> {
             idle_rounds: 0,
             reported: Cell::new(None),
             wants_ack: false,
+            consumed_when_sent: origin.blocks,
             pending_cts: None,
             zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
             exposing: Exposing::new(F::DIRECT && config.protocol == Protocol::RegisterCached),

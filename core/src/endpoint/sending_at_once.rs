@@ -1,5 +1,7 @@
 //! Sending: complete messages at once. wire.md 3 and 4.
 
+use core::mem;
+
 use super::Endpoint;
 use crate::error::RefusedSend;
 use crate::fabric::Fabric;
@@ -164,7 +166,9 @@ impl<F: Fabric> Endpoint<F> {
         self.counters.bytes_sent += message.len() as u64;
         self.wants_ack |= self.sender.reads_for_timings();
         fabric.ring_doorbell(&mut self.link);
-        self.sender.expect_write(fabric, &mut self.link, message.len());
+        let consumed = self.receiver.consumed();
+        let is_answered = mem::replace(&mut self.consumed_when_sent, consumed) != consumed;
+        self.sender.expect_write(fabric, &mut self.link, message.len(), is_answered);
         Some(id)
     }
 

@@ -17,6 +17,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             cadence,
             kernels: _,
             consumed,
+            has_waited: _,
             notified,
             transfers,
             open,

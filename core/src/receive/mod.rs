@@ -92,6 +92,8 @@ pub(crate) struct Receiver<F: Fabric> {
     cadence: Cadence,
     kernels: Kernels,
     consumed: u64,
+    /// Nothing was there at some look since the last message of one block: this end waits for messages, and they do not wait for it.
+    has_waited: bool,
     /// Sequence of the newest chunk that was notified.
     notified: u64,
     transfers: u64,
@@ -135,6 +137,7 @@ impl<F: Fabric> Receiver<F> {
             cadence: Cadence::of_lap(landing.layout.block_count, F::DIRECT),
             kernels: Kernels::new::<F>(available, config, blocks),
             consumed: blocks,
+            has_waited: false,
             notified: before(sequence),
             transfers,
             open: None,

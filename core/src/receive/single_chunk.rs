@@ -12,7 +12,7 @@ use crate::wire::layout::{FlagPlace, Landing};
 use crate::wire::line::Line;
 use crate::wire::marks::Marks;
 use crate::wire::sequence::after;
-use core::hint;
+use core::{hint, mem};
 
 impl<F: Fabric> Receiver<F> {
     /// Returns true if the state of this end allows the fast path for the next message.
@@ -26,17 +26,22 @@ impl<F: Fabric> Receiver<F> {
 
     /// Returns the next slot line, if it arrives within `polls` polls.
     #[inline]
-    pub(crate) fn await_line(&self, fabric: &F, link: &F::Link, polls: u32) -> Option<Line> {
+    pub(crate) fn await_line(&mut self, fabric: &F, link: &F::Link, polls: u32) -> Option<Line> {
         let Landing { memory, layout } = self.landing;
         let (at, sequence) = (layout.line_at(self.at), self.sequence);
+        let line = fabric.take_line_if(link, memory, at, sequence);
+        if line.is_some() {
+            return line;
+        }
+        self.has_waited = true;
         for _ in 1..polls {
+            hint::spin_loop();
             let line = fabric.take_line_if(link, memory, at, sequence);
             if line.is_some() {
                 return line;
             }
-            hint::spin_loop();
         }
-        fabric.take_line_if(link, memory, at, sequence)
+        None
     }
 
     /// Takes a message that is in a line.
@@ -127,10 +132,25 @@ impl<F: Fabric> Receiver<F> {
         let bytes = length_of(to);
         let piece = self.landing.layout.only_piece(self.at, bytes, left);
         self.record_begin(fabric, link, bytes);
+        self.expect_read(fabric, link, bytes);
         let is_timed = marks.timed;
         self.copy_block(fabric, link, piece.at, to, (bytes, is_timed));
         self.consume_block_of_lap(marks.ends_lap);
         self.end_single_chunk();
+    }
+
+    /// Tells the fabric which bytes are likely to be read next, where messages wait for this end: the next message is likely to be as long as this
+    /// one of `bytes` bytes. Where this end waits for them, its look at the next flag would only delay what it does now.
+    #[inline]
+    fn expect_read(&mut self, fabric: &mut F, link: &mut F::Link, bytes: u32) {
+        let Landing { memory, layout } = self.landing;
+        let next = self.at + 1;
+        if !mem::take(&mut self.has_waited) && next < layout.block_count && layout.flags != FlagPlace::Inside
+        {
+            let flag = (layout.flag_at(next), after(self.sequence));
+            let piece = layout.only_piece(next, bytes, true);
+            fabric.expect_read(link, memory, flag, (piece.at, piece.bytes));
+        }
     }
 
     /// Takes a message that is in several blocks.

@@ -25,6 +25,7 @@ mod gate;
 mod groups;
 mod growing;
 mod half_open;
+mod hints;
 mod honest;
 mod hostile;
 mod laps;

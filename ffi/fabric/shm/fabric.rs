@@ -24,7 +24,7 @@ use super::segments::Segments;
 use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::budget::BudgetShare;
-use crate::copy::{CopyKernels, crc32c, drain_stores, prefetch_for_write};
+use crate::copy::{CopyKernels, crc32c, drain_stores, prefetch_for_read, prefetch_for_write};
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
@@ -33,6 +33,8 @@ use crate::os::{Mapping, OsError, monotonic_ns};
 /// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
 /// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
 const EXPECTED_BYTES_MAX: u32 = 2048;
+/// Most bytes of a message that are fetched while the one before is read. The processor fetches those behind them by itself.
+const READ_AHEAD_MAX: u32 = 1024;
 
 /// The shared-memory fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
@@ -243,6 +245,20 @@ impl Fabric for Shm {
         from.copy_out(self.kernels, at, to, kernel);
     }
 
+    #[inline]
+    fn expect_read(
+        &mut self,
+        _: &mut ShmLink,
+        from: Span,
+        (flag_at, flag): (u32, u64),
+        (at, bytes): (u32, u32),
+    ) {
+        if bytes <= EXPECTED_BYTES_MAX && from.flag(flag_at) == flag {
+            let bytes = bytes.min(READ_AHEAD_MAX) as usize;
+            prefetch_for_read(from.at(at, bytes), bytes);
+        }
+    }
+
     fn crc_out(&self, _: &ShmLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
         from.crc(at, bytes, seed)
     }
@@ -258,10 +274,14 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn expect_write(&mut self, _: &mut ShmLink, to: Span, at: u32, bytes: u32) {
-        if bytes <= EXPECTED_BYTES_MAX {
-            prefetch_for_write(to.at(at, bytes as usize), bytes as usize);
-        }
+    fn expect_write(&mut self, _: &mut ShmLink, to: Span, (at, bytes): (u32, u32), is_answered: bool) {
+        let bytes = match bytes {
+            0..=EXPECTED_BYTES_MAX => bytes,
+            // Less of longer ones, so that no length is much slower than a shorter one. A stream has no time for these.
+            _ if is_answered => (2 * EXPECTED_BYTES_MAX).saturating_sub(bytes),
+            _ => 0,
+        };
+        prefetch_for_write(to.at(at, bytes as usize), bytes as usize);
     }
 
     #[inline]

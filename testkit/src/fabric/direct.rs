@@ -14,6 +14,17 @@ use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::crc32c;
 
+/// What an end has told the fabric about bytes that it will read and write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Hints to read whose flag was there.
+    pub reads: u64,
+    /// Offset and bytes of the last one.
+    pub last_read: (u32, u32),
+    /// Offset and bytes of the last hint to write, and whether it comes after an answer.
+    pub last_write: ((u32, u32), bool),
+}
+
 /// Two ends that write each other's memory.
 #[derive(Clone, Debug)]
 pub struct Direct {
@@ -21,6 +32,7 @@ pub struct Direct {
     memories: Memories,
     ownership: [BlockOwnership; 2],
     doorbells: [u64; 2],
+    hints: [Hints; 2],
     write_counts: [WriteCounts; 2],
     now: u64,
     recorders: Recorders,
@@ -34,6 +46,12 @@ impl Direct {
     #[must_use]
     pub const fn doorbells(&self, side: usize) -> u64 {
         self.doorbells[side]
+    }
+
+    /// Returns what this end has told the fabric about its next bytes.
+    #[must_use]
+    pub const fn hints(&self, side: usize) -> Hints {
+        self.hints[side]
     }
 
     /// Memory of the applications, which their peers map.
@@ -120,6 +138,23 @@ impl Fabric for Direct {
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         assert_eq!(from.owner, link.0);
         self.memories.line(from, at)
+    }
+
+    fn expect_read(
+        &mut self,
+        link: &mut EndLink,
+        from: Memory,
+        (flag_at, flag): (u32, u64),
+        place: (u32, u32),
+    ) {
+        if self.flag(link, from, flag_at) == flag {
+            let hints = &mut self.hints[link.0];
+            (hints.reads, hints.last_read) = (hints.reads + 1, place);
+        }
+    }
+
+    fn expect_write(&mut self, link: &mut EndLink, _: Memory, place: (u32, u32), is_answered: bool) {
+        self.hints[link.0].last_write = (place, is_answered);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]
@@ -275,6 +310,7 @@ impl TestFabric for Direct {
             memories: Memories::new(setup),
             ownership,
             doorbells: [0; 2],
+            hints: [Hints::default(); 2],
             write_counts: [WriteCounts::default(); 2],
             now: 0,
             recorders: [None, None],

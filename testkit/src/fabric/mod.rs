@@ -9,7 +9,7 @@ mod memory;
 mod ownership;
 mod posted;
 
-pub use direct::Direct;
+pub use direct::{Direct, Hints};
 pub use exposed::ExposedMemories;
 pub use jobs::GrowthSetup;
 pub use log::{LogEntry, Logged};
