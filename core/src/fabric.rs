@@ -200,15 +200,17 @@ pub trait Fabric {
         to: &mut [u8],
         kernel: CopyKernel,
     );
-    /// Notes that core is likely to read these `bytes` bytes at `at` next, if the word at `flag_at` is `flag`. A fabric may fetch them; the default does
+    /// Hints that core is likely to read the `bytes` bytes at `at` next, if the word at `flag_at` is `flag`. A fabric may prefetch them; the default does
     /// nothing.
     #[inline]
     fn expect_read(
         &mut self,
         link: &mut Self::Link,
         from: Self::Region,
-        (flag_at, flag): (u32, u64),
-        (at, bytes): (u32, u32),
+        flag_at: u32,
+        flag: u64,
+        at: u32,
+        bytes: u32,
     ) {
         let _ = (link, from, flag_at, flag, at, bytes);
     }
@@ -219,17 +221,18 @@ pub trait Fabric {
     fn write_line(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, line: &Line);
     /// Writes a flag word, with release ordering. `at` is a multiple of 8.
     fn publish(&mut self, link: &mut Self::Link, to: Self::Remote, at: u32, flag: u64);
-    /// Notes that core is likely to write these `bytes` bytes at `at` soon. A fabric may fetch them for writing; the default does nothing.
-    /// `is_answered`: the peer is likely to answer before, which leaves time for more bytes.
+    /// Hints that core is likely to write the `bytes` bytes at `at` next. A fabric may prefetch them for writing; the default does nothing.
+    /// `follows_answer`: a message from the peer probably comes first, so there is time to prefetch more.
     #[inline]
     fn expect_write(
         &mut self,
         link: &mut Self::Link,
         to: Self::Remote,
-        (at, bytes): (u32, u32),
-        is_answered: bool,
+        at: u32,
+        bytes: u32,
+        follows_answer: bool,
     ) {
-        let _ = (link, to, at, bytes, is_answered);
+        let _ = (link, to, at, bytes, follows_answer);
     }
     /// Copies payload into a block, or into memory of the peer's application that is mapped. It is visible before a line or a flag that is written
     /// afterwards.

@@ -69,8 +69,8 @@ impl<'a> Link<'a> {
         &mut self.control
     }
 
-    /// Closes the connection of the measured messages, unless that is the control connection. It comes before the next one is made: its memory is
-    /// unmapped, which empties the TLB, and the first message of the next connection would pay for it.
+    /// Closes the connection of the measured messages, unless that is the control connection. Call this before making the next one: closing unmaps
+    /// memory, which flushes the TLB, and the next first message would pay for that.
     pub fn close_data(&mut self) {
         self.data = None;
     }

@@ -144,7 +144,7 @@ pub struct Endpoint<F: Fabric> {
     reported: Cell<Option<(u64, u32)>>,
     /// Acknowledgements are awaited, and polled each round.
     wants_ack: bool,
-    /// Blocks that were consumed when a message of one chunk was sent last: more mean that the peer has answered.
+    /// `Receiver::consumed` at the last single-chunk send. A higher count at the next one shows that a message from the peer came in between.
     consumed_when_sent: u64,
     /// Transfer of the CTS that is due, and the claim in it.
     pending_cts: Option<(u64, Option<DestinationClaim>)>,

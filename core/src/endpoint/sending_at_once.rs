@@ -167,8 +167,8 @@ impl<F: Fabric> Endpoint<F> {
         self.wants_ack |= self.sender.reads_for_timings();
         fabric.ring_doorbell(&mut self.link);
         let consumed = self.receiver.consumed();
-        let is_answered = mem::replace(&mut self.consumed_when_sent, consumed) != consumed;
-        self.sender.expect_write(fabric, &mut self.link, message.len(), is_answered);
+        let follows_answer = mem::replace(&mut self.consumed_when_sent, consumed) != consumed;
+        self.sender.expect_write(fabric, &mut self.link, message.len(), follows_answer);
         Some(id)
     }
 

@@ -92,7 +92,7 @@ pub(crate) struct Receiver<F: Fabric> {
     cadence: Cadence,
     kernels: Kernels,
     consumed: u64,
-    /// Nothing was there at some look since the last message of one block: this end waits for messages, and they do not wait for it.
+    /// True if a poll of the fast path found no message since the last single-block message: the receiver is faster than the sender.
     has_waited: bool,
     /// Sequence of the newest chunk that was notified.
     notified: u64,

@@ -139,17 +139,17 @@ impl<F: Fabric> Receiver<F> {
         self.end_single_chunk();
     }
 
-    /// Tells the fabric which bytes are likely to be read next, where messages wait for this end: the next message is likely to be as long as this
-    /// one of `bytes` bytes. Where this end waits for them, its look at the next flag would only delay what it does now.
+    /// Hints the next block to the fabric, of which a message as long as the current one, `bytes` bytes, is assumed. Gives no hint where this end has waited for
+    /// the current one: no next one is there, and the look at its flag would delay the answer.
     #[inline]
     fn expect_read(&mut self, fabric: &mut F, link: &mut F::Link, bytes: u32) {
         let Landing { memory, layout } = self.landing;
         let next = self.at + 1;
         if !mem::take(&mut self.has_waited) && next < layout.block_count && layout.flags != FlagPlace::Inside
         {
-            let flag = (layout.flag_at(next), after(self.sequence));
+            let (flag_at, flag) = (layout.flag_at(next), after(self.sequence));
             let piece = layout.only_piece(next, bytes, true);
-            fabric.expect_read(link, memory, flag, (piece.at, piece.bytes));
+            fabric.expect_read(link, memory, flag_at, flag, piece.at, piece.bytes);
         }
     }
 

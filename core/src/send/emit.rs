@@ -129,7 +129,7 @@ impl<F: Fabric> Sender<F> {
         let is_checked = self.arrival == Arrival::CheckedFlag;
         let begin = recording::begin(fabric, link);
         if F::DIRECT {
-            fabric.expect_write(link, memory, (layout.line_at(self.at + j), LINE_BYTES), false);
+            fabric.expect_write(link, memory, layout.line_at(self.at + j), LINE_BYTES, false);
         }
         let mut crc = self.arrival.seed(fabric, self.sequence, piece.bytes);
         match payload {

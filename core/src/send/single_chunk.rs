@@ -71,7 +71,7 @@ impl<F: Fabric> Sender<F> {
         fabric.write_line(link, memory, layout.line_at(self.at), &line);
         let id = self.count_message(1);
         let next = layout.second_line_at(self.at);
-        fabric.expect_write(link, memory, (next, LINE_BYTES), false);
+        fabric.expect_write(link, memory, next, LINE_BYTES, false);
         Some(id)
     }
 
@@ -114,7 +114,7 @@ impl<F: Fabric> Sender<F> {
         let line = self.single_chunk_line(protocol, tag, bytes, (1, left), plan);
         let (at, piece) = (layout.line_at(self.at), layout.only_piece(self.at, bytes, left));
         self.record_begin(fabric, link, bytes);
-        fabric.expect_write(link, memory, (at, LINE_BYTES), false);
+        fabric.expect_write(link, memory, at, LINE_BYTES, false);
         self.copy_in(fabric, link, piece.at, message, (0, plan));
         fabric.write_line(link, memory, at, &line);
         Some(self.end_single_chunk(fabric, link, 1))
@@ -145,7 +145,7 @@ impl<F: Fabric> Sender<F> {
         for j in layout.groups(0, blocks) {
             let piece = layout.piece(first, blocks, bytes, left, j);
             let (run, after) = rest.split_at_checked(piece.bytes as usize)?;
-            fabric.expect_write(link, memory, (layout.line_at(first + j), LINE_BYTES), false);
+            fabric.expect_write(link, memory, layout.line_at(first + j), LINE_BYTES, false);
             planted!(GroupFlaggedEarly => if j > 0 && piece.bytes > layout.block_bytes {
                 fabric.publish(link, memory, layout.flag_at(first + j), sequence);
             });
@@ -219,14 +219,19 @@ impl<F: Fabric> Sender<F> {
         id
     }
 
-    /// Tells the fabric which bytes are likely to be written next: the next message is likely to be as long as the last one, and to come after an
-    /// answer if that did.
+    /// Hints the next block to the fabric. The next message is assumed to be as long as the last one, and to follow an answer if that did.
     #[inline]
-    pub(crate) fn expect_write(&self, fabric: &mut F, link: &mut F::Link, bytes: usize, is_answered: bool) {
+    pub(crate) fn expect_write(
+        &self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        bytes: usize,
+        follows_answer: bool,
+    ) {
         let Landing { memory, layout } = self.landing;
         let bytes = u32::try_from(bytes).unwrap_or(0).min(layout.first_capacity());
         let piece = layout.only_piece(self.at, bytes, !layout.can_right_align(bytes));
-        fabric.expect_write(link, memory, (piece.at, piece.bytes), is_answered);
+        fabric.expect_write(link, memory, piece.at, piece.bytes, follows_answer);
     }
 
     /// Counts a message that takes `blocks` blocks.

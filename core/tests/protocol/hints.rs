@@ -1,4 +1,4 @@
-//! What core tells a fabric about the bytes that it reads and writes next: hints, which change nothing but time.
+//! Tests of the hints that core gives a fabric about the bytes that it will read and write. They change only timing.
 
 use superpipe_core::{Config, Endpoint, FlagPlace, LINE_BYTES, LINE_STRIDE_BYTES, Layout, Origin, TryRecv};
 use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
@@ -18,8 +18,8 @@ fn both(layout: Layout) -> (Direct, [Endpoint<Direct>; 2]) {
     (fabric, ends)
 }
 
-/// Block and bytes.
-fn place(block: u32, bytes: usize) -> (u32, u32) {
+/// Offset and bytes of a message in `block`.
+fn span_of(block: u32, bytes: usize) -> (u32, u32) {
     (BLOCKS_AT + block * LAYOUT.block_bytes, u32::try_from(bytes).unwrap())
 }
 
@@ -28,10 +28,10 @@ fn send(fabric: &mut Direct, end: &mut Endpoint<Direct>, bytes: usize) {
 }
 
 fn receive(fabric: &mut Direct, end: &mut Endpoint<Direct>, bytes: usize) {
-    let mut place = vec![0; 300];
-    let taken = end.try_recv(fabric, &mut [&mut place], 2);
+    let mut buffer = vec![0; 300];
+    let taken = end.try_recv(fabric, &mut [&mut buffer], 2);
     assert!(matches!(taken, TryRecv::Taken { bytes: its, .. } if its == bytes), "{taken:?}");
-    assert_eq!(place[..bytes], vec![7; bytes]);
+    assert_eq!(buffer[..bytes], vec![7; bytes]);
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_message_behind_another_is_expected() {
         (fabric.hints(1).reads, expected)
     });
     assert!(reads.iter().all(|(reads, expected)| reads == expected), "{reads:?}");
-    assert_eq!(fabric.hints(1).last_read, place(2, BYTES));
+    assert_eq!(fabric.hints(1).last_read, span_of(2, BYTES));
 }
 
-/// Behind the last slot line comes the first block here, and the message in it has what would be the next flag.
+/// The bytes after the last slot line are payload of block 0 here. They are set to the value of the next flag, which must not be read there.
 #[test]
 fn no_message_is_expected_behind_the_last_block() {
     let blocks = 32;
@@ -57,8 +57,8 @@ fn no_message_is_expected_behind_the_last_block() {
     message[flag_at..flag_at + 8].copy_from_slice(&flag.to_le_bytes());
     for _ in 0..blocks {
         a.try_send(&mut fabric, 1, &[&message]).unwrap();
-        let mut place = vec![0; BYTES];
-        assert_eq!(b.try_recv(&mut fabric, &mut [&mut place], 1), TryRecv::Taken { tag: 1, bytes: BYTES });
+        let mut buffer = vec![0; BYTES];
+        assert_eq!(b.try_recv(&mut fabric, &mut [&mut buffer], 1), TryRecv::Taken { tag: 1, bytes: BYTES });
         b.progress(&mut fabric);
     }
     assert_eq!(fabric.hints(1).reads, 0);
@@ -79,12 +79,12 @@ fn an_end_that_has_waited_looks_at_nothing_more() {
 fn the_next_block_is_expected_after_an_answer_if_the_last_was() {
     let (mut fabric, [mut a, mut b]) = both(LAYOUT);
     send(&mut fabric, &mut a, BYTES);
-    assert_eq!(fabric.hints(0).last_write, (place(1, BYTES), false));
+    assert_eq!(fabric.hints(0).last_write, (span_of(1, BYTES), false));
     receive(&mut fabric, &mut b, BYTES);
     send(&mut fabric, &mut b, 8);
     receive(&mut fabric, &mut a, 8);
     send(&mut fabric, &mut a, BYTES);
-    assert_eq!(fabric.hints(0).last_write, (place(2, BYTES), true));
+    assert_eq!(fabric.hints(0).last_write, (span_of(2, BYTES), true));
     send(&mut fabric, &mut a, BYTES);
-    assert_eq!(fabric.hints(0).last_write, (place(3, BYTES), false));
+    assert_eq!(fabric.hints(0).last_write, (span_of(3, BYTES), false));
 }

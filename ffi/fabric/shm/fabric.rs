@@ -20,6 +20,7 @@ use superpipe_core::{
 use super::exposing::Exposing;
 use super::growing::{self, Growing};
 use super::liveness::Liveness;
+use super::prefetch_bytes;
 use super::segments::Segments;
 use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
@@ -29,12 +30,6 @@ use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEn
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
 use crate::os::{Mapping, OsError, monotonic_ns};
-
-/// Limit of bytes that are prefetched before a write, as many as a core can request at once. With more, it waits for its own
-/// requests, and the hardware's prefetcher does better (docs/performance.md, "Messages between two resident buffers").
-const EXPECTED_BYTES_MAX: u32 = 2048;
-/// Most bytes of a message that are fetched while the one before is read. The processor fetches those behind them by itself.
-const READ_AHEAD_MAX: u32 = 1024;
 
 /// The shared-memory fabric: the copy kernels of this CPU, and the recorder of its one connection.
 #[derive(Debug)]
@@ -246,16 +241,10 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn expect_read(
-        &mut self,
-        _: &mut ShmLink,
-        from: Span,
-        (flag_at, flag): (u32, u64),
-        (at, bytes): (u32, u32),
-    ) {
-        if bytes <= EXPECTED_BYTES_MAX && from.flag(flag_at) == flag {
-            let bytes = bytes.min(READ_AHEAD_MAX) as usize;
-            prefetch_for_read(from.at(at, bytes), bytes);
+    fn expect_read(&mut self, _: &mut ShmLink, from: Span, flag_at: u32, flag: u64, at: u32, bytes: u32) {
+        let ahead = prefetch_bytes::before_read(bytes);
+        if ahead > 0 && from.flag(flag_at) == flag {
+            prefetch_for_read(from.at(at, ahead), ahead);
         }
     }
 
@@ -274,14 +263,9 @@ impl Fabric for Shm {
     }
 
     #[inline]
-    fn expect_write(&mut self, _: &mut ShmLink, to: Span, (at, bytes): (u32, u32), is_answered: bool) {
-        let bytes = match bytes {
-            0..=EXPECTED_BYTES_MAX => bytes,
-            // Less of longer ones, so that no length is much slower than a shorter one. A stream has no time for these.
-            _ if is_answered => (2 * EXPECTED_BYTES_MAX).saturating_sub(bytes),
-            _ => 0,
-        };
-        prefetch_for_write(to.at(at, bytes as usize), bytes as usize);
+    fn expect_write(&mut self, _: &mut ShmLink, to: Span, at: u32, bytes: u32, follows_answer: bool) {
+        let ahead = prefetch_bytes::before_write(bytes, follows_answer);
+        prefetch_for_write(to.at(at, ahead), ahead);
     }
 
     #[inline]

@@ -184,12 +184,20 @@ impl<F: Real> Fabric for Observed<F> {
         self.fabric.publish(link, to, at, flag);
     }
 
-    fn expect_read(&mut self, link: &mut F::Link, from: F::Region, flag: (u32, u64), place: (u32, u32)) {
-        self.fabric.expect_read(link, from, flag, place);
+    fn expect_read(
+        &mut self,
+        link: &mut F::Link,
+        from: F::Region,
+        flag_at: u32,
+        flag: u64,
+        at: u32,
+        bytes: u32,
+    ) {
+        self.fabric.expect_read(link, from, flag_at, flag, at, bytes);
     }
 
-    fn expect_write(&mut self, link: &mut F::Link, to: F::Remote, place: (u32, u32), is_answered: bool) {
-        self.fabric.expect_write(link, to, place, is_answered);
+    fn expect_write(&mut self, link: &mut F::Link, to: F::Remote, at: u32, bytes: u32, follows_answer: bool) {
+        self.fabric.expect_write(link, to, at, bytes, follows_answer);
     }
 
     fn copy_in(&mut self, link: &mut F::Link, to: F::Remote, at: u32, from: &[u8], kernel: CopyKernel) {

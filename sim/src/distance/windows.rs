@@ -74,8 +74,7 @@ fn flow(window_bytes: Option<u32>) -> Flow {
 /// would be the one with the least noise.
 fn best_ns(distances: Distances, [copy_in, copy_out]: [CopyKernel; 2]) -> Result<u64, String> {
     const MESSAGES: u64 = 150;
-    // Without outliers the average of a run does not depend on its series.
-    let count = if distances.outlier_one_in == 0 { 1 } else { SERIES };
+    let count = if distances.noise_percent == 0 { 1 } else { SERIES };
     let mut best = u64::MAX;
     for window in WINDOWS {
         let flow = flow(Some(window)).with_kernels(Some(copy_in), Some(copy_out));

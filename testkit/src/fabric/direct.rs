@@ -14,14 +14,14 @@ use super::ownership::BlockOwnership;
 use super::{EndLink, PairFabric, Recorders, Setup, TestFabric, WriteCounts, ownership};
 use crate::crc32c;
 
-/// What an end has told the fabric about bytes that it will read and write.
+/// Hints that an end has given the fabric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// Hints to read whose flag was there.
     pub reads: u64,
     /// Offset and bytes of the last one.
     pub last_read: (u32, u32),
-    /// Offset and bytes of the last hint to write, and whether it comes after an answer.
+    /// Offset and bytes of the last hint to write, and whether that follows an answer.
     pub last_write: ((u32, u32), bool),
 }
 
@@ -48,7 +48,7 @@ impl Direct {
         self.doorbells[side]
     }
 
-    /// Returns what this end has told the fabric about its next bytes.
+    /// Returns the hints that this end has given.
     #[must_use]
     pub const fn hints(&self, side: usize) -> Hints {
         self.hints[side]
@@ -144,17 +144,19 @@ impl Fabric for Direct {
         &mut self,
         link: &mut EndLink,
         from: Memory,
-        (flag_at, flag): (u32, u64),
-        place: (u32, u32),
+        flag_at: u32,
+        flag: u64,
+        at: u32,
+        bytes: u32,
     ) {
         if self.flag(link, from, flag_at) == flag {
             let hints = &mut self.hints[link.0];
-            (hints.reads, hints.last_read) = (hints.reads + 1, place);
+            (hints.reads, hints.last_read) = (hints.reads + 1, (at, bytes));
         }
     }
 
-    fn expect_write(&mut self, link: &mut EndLink, _: Memory, place: (u32, u32), is_answered: bool) {
-        self.hints[link.0].last_write = (place, is_answered);
+    fn expect_write(&mut self, link: &mut EndLink, _: Memory, at: u32, bytes: u32, follows_answer: bool) {
+        self.hints[link.0].last_write = ((at, bytes), follows_answer);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a block is less than 4 GiB")]

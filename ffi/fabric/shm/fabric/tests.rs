@@ -136,8 +136,8 @@ fn offsets_of_core_are_addresses_in_both_segments() {
         Some(vec![1, 2, 3, 4, 5, 6, 7])
     );
 
-    fabric.expect_write(&mut peer_link, peer_landing, (256, 60), false);
-    fabric.expect_read(&mut link, landing, (256 + 56, 0), (256, 60));
+    fabric.expect_write(&mut peer_link, peer_landing, 256, 60, false);
+    fabric.expect_read(&mut link, landing, 256 + 56, 0, 256, 60);
     for kernel in CopyKernel::ALL {
         fabric.copy_in(&mut peer_link, peer_landing, 256, &[0; 60], CopyKernel::Plain);
         fabric.copy_in(&mut peer_link, peer_landing, 256, &bytes[..60], kernel);

@@ -1,0 +1,57 @@
+//! Bytes of the next message to prefetch, before it is written or read. Measured in docs/performance.md, "Messages between two resident buffers".
+
+/// Longest message in bytes that is prefetched whole for writing: as many lines as a core can request at once. With more, the core waits for its own
+/// requests, and the hardware's prefetcher is faster.
+const WHOLE_BYTES_MAX: usize = 2048;
+/// Most bytes that are prefetched for reading.
+const READ_BYTES_MAX: usize = 1024;
+
+/// Returns the bytes to prefetch for writing of a next message of `bytes` bytes. If it `follows_answer`, there is time for longer messages, too: their
+/// prefetch shrinks to 0 between 2 and 4 KiB, so that no length is much slower than a shorter one.
+#[inline]
+pub(super) const fn before_write(bytes: u32, follows_answer: bool) -> usize {
+    match bytes as usize {
+        whole @ 0..=WHOLE_BYTES_MAX => whole,
+        longer if follows_answer => (2 * WHOLE_BYTES_MAX).saturating_sub(longer),
+        _ => 0,
+    }
+}
+
+/// Returns the bytes to prefetch for reading of a next message of `bytes` bytes.
+#[inline]
+pub(super) const fn before_read(bytes: u32) -> usize {
+    match bytes as usize {
+        whole @ 0..=READ_BYTES_MAX => whole,
+        0..=WHOLE_BYTES_MAX => READ_BYTES_MAX,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_messages_are_prefetched_whole_for_writing() {
+        for bytes in [0, 1, 64, 2048] {
+            assert_eq!([false, true].map(|follows| before_write(bytes, follows)), [bytes as usize; 2]);
+        }
+    }
+
+    #[test]
+    fn the_prefetch_for_writing_shrinks_and_needs_an_answer() {
+        for (bytes, wanted) in [(2049, 2047), (2254, 1842), (3072, 1024), (4095, 1), (4096, 0), (u32::MAX, 0)]
+        {
+            assert_eq!([true, false].map(|follows| before_write(bytes, follows)), [wanted, 0], "{bytes}");
+        }
+    }
+
+    #[test]
+    fn the_begin_of_a_short_message_is_prefetched_for_reading() {
+        for (bytes, wanted) in
+            [(0, 0), (105, 105), (1024, 1024), (1025, 1024), (2048, 1024), (2049, 0), (u32::MAX, 0)]
+        {
+            assert_eq!(before_read(bytes), wanted, "{bytes}");
+        }
+    }
+}
