@@ -20,6 +20,7 @@ mod x86_64;
 pub use crc_kernels::CrcKernel;
 pub use crc32c::{crc32c, crc32c_of_shared};
 pub(crate) use fetching::copy_fetching;
+pub(crate) use prefetch::CAN_PREFETCH;
 pub use prefetch::{prefetch_for_read, prefetch_for_write};
 pub use rates::{copy_bytes_per_s, crc_bytes_per_s, crc_is_fast};
 

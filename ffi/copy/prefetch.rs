@@ -7,6 +7,9 @@
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
+/// True if there are prefetches for this architecture.
+pub(crate) const CAN_PREFETCH: bool = cfg!(target_arch = "x86_64");
+
 /// Defines a prefetch of the lines of some bytes, by this instruction.
 macro_rules! prefetch {
     ($(#[$doc:meta])* $name:ident, $instruction:literal) => {

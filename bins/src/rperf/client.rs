@@ -251,14 +251,14 @@ impl Client<'_> {
         let begin = Instant::now();
         self.link.send(TAG_RUN, &run.encode())?;
         if run.is_reconnected {
-            self.link.close_data();
             let connection = self.reconnect()?;
-            self.link.use_data(connection);
+            self.link.replace_data(connection);
         }
         let before = Copies::of(self.link.data());
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
         let usage = performed.map_err(|error| self.link.explain(error))?;
+        self.link.close_replaced();
         let copies = Copies::of(self.link.data()).since(&before);
         let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::failure_of_violation)?;
         self.end.check_contents()?;

@@ -28,6 +28,7 @@ pub struct Link<'a> {
     pub trace: &'a mut Trace,
     control: Connection,
     data: Option<Connection>,
+    replaced: Option<Connection>,
     wait: WaitStrategy,
 }
 
@@ -55,7 +56,7 @@ impl<'a> Link<'a> {
     /// Creates a link of one connection. Recording starts if a trace is wanted.
     pub fn new(session: &'a Session<'a>, mut control: Connection, trace: &'a mut Trace) -> Self {
         trace.start_recording(&mut control);
-        Self { session, control, data: None, wait: WaitStrategy::Sleep, trace }
+        Self { session, control, data: None, replaced: None, wait: WaitStrategy::Sleep, trace }
     }
 
     /// Returns the connection of the measured messages.
@@ -69,17 +70,17 @@ impl<'a> Link<'a> {
         &mut self.control
     }
 
-    /// Closes the connection of the measured messages, unless that is the control connection. Call this before making the next one: closing unmaps
-    /// memory, which flushes the TLB, and the next first message would pay for that.
-    pub fn close_data(&mut self) {
-        self.data = None;
-    }
-
-    /// Takes a new connection for the measured messages.
-    pub fn use_data(&mut self, mut data: Connection) {
+    /// Replaces the connection of the measured messages. The one before stays until [`close_replaced`](Self::close_replaced).
+    pub fn replace_data(&mut self, mut data: Connection) {
         data.set_wait(self.wait);
         self.trace.start_recording(&mut data);
-        self.data = Some(data);
+        self.replaced = self.data.replace(data);
+    }
+
+    /// Closes the connection that was replaced. Call this after the first messages of its successor: closing unmaps memory, which flushes the TLB,
+    /// and they would pay for that.
+    pub fn close_replaced(&mut self) {
+        self.replaced = None;
     }
 
     /// Sets the wait strategy of the control connection and of every later data connection.

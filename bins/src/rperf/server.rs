@@ -104,9 +104,8 @@ fn perform(
     run: &Run,
 ) -> Result<(), Failure> {
     if run.is_reconnected {
-        link.close_data();
         let connection = reconnect(link, acceptor)?;
-        link.use_data(connection);
+        link.replace_data(connection);
     }
     if run.is_recorded {
         link.data().record(true);
@@ -114,6 +113,7 @@ fn perform(
     let mut samples = Samples::new(run, link.session.role);
     let performed = end.perform(link, run, &mut samples);
     let (cpu_ns, wall_ns) = performed.map_err(|error| link.explain(error))?;
+    link.close_replaced();
     end.check_contents()?;
     let figures = match run.pattern {
         Pattern::Stream => samples.figures(Scale { trips: 1, reading_ns: 0 }),

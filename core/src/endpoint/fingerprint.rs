@@ -9,7 +9,7 @@ use crate::wire::ack::Ack;
 impl<F: Fabric> Endpoint<F> {
     /// Feeds all that decides what this end does next to `hasher`, for a state explorer that must recognize states it has seen.
     ///
-    /// Left out are constants, counters for reports, the count of keepalives, and the count of idle rounds. Two ends that differ in
+    /// Left out are constants, counters for reports, the count of keepalives, what only hints depend on, and the count of idle rounds. Two ends that differ in
     /// idle rounds only reach the same states: either can be driven through more idle rounds until both have written the
     /// acknowledgement that is due. Of memory that grows, the layout and the number of the epoch are in it: with the places that are
     /// taken, which are in it as well, these say which memory it is.
@@ -30,7 +30,6 @@ impl<F: Fabric> Endpoint<F> {
             idle_rounds: _,
             reported,
             wants_ack,
-            consumed_when_sent: _,
             pending_cts,
             zero_copy,
             exposing,

@@ -144,8 +144,6 @@ pub struct Endpoint<F: Fabric> {
     reported: Cell<Option<(u64, u32)>>,
     /// Acknowledgements are awaited, and polled each round.
     wants_ack: bool,
-    /// `Receiver::consumed` at the last single-chunk send. A higher count at the next one shows that a message from the peer came in between.
-    consumed_when_sent: u64,
     /// Transfer of the CTS that is due, and the claim in it.
     pending_cts: Option<(u64, Option<DestinationClaim>)>,
     zero_copy: ZeroCopy,
@@ -197,7 +195,6 @@ impl<F: Fabric> Endpoint<F> {
             idle_rounds: 0,
             reported: Cell::new(None),
             wants_ack: false,
-            consumed_when_sent: origin.blocks,
             pending_cts: None,
             zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
             exposing: Exposing::new(F::DIRECT && config.protocol == Protocol::RegisterCached),

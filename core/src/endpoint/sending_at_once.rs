@@ -1,7 +1,5 @@
 //! Sending: complete messages at once. wire.md 3 and 4.
 
-use core::mem;
-
 use super::Endpoint;
 use crate::error::RefusedSend;
 use crate::fabric::Fabric;
@@ -166,8 +164,7 @@ impl<F: Fabric> Endpoint<F> {
         self.counters.bytes_sent += message.len() as u64;
         self.wants_ack |= self.sender.reads_for_timings();
         fabric.ring_doorbell(&mut self.link);
-        let consumed = self.receiver.consumed();
-        let follows_answer = mem::replace(&mut self.consumed_when_sent, consumed) != consumed;
+        let follows_answer = self.receiver.take_answered();
         self.sender.expect_write(fabric, &mut self.link, message.len(), follows_answer);
         Some(id)
     }

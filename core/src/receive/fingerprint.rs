@@ -17,7 +17,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             cadence,
             kernels: _,
             consumed,
-            has_waited: _,
+            awaited: _,
             notified,
             transfers,
             open,

@@ -15,6 +15,7 @@
 
 mod accepting;
 mod ahead;
+mod awaited;
 mod checked;
 mod copy_out;
 mod epoch;
@@ -47,6 +48,7 @@ use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::line::Line;
 use crate::wire::sequence::{before, is_before};
+use awaited::Awaited;
 use exposed::Named;
 use laps::Cadence;
 use outcome::Chunk;
@@ -92,8 +94,7 @@ pub(crate) struct Receiver<F: Fabric> {
     cadence: Cadence,
     kernels: Kernels,
     consumed: u64,
-    /// True if a poll of the fast path found no message since the last single-block message: the receiver is faster than the sender.
-    has_waited: bool,
+    awaited: Awaited,
     /// Sequence of the newest chunk that was notified.
     notified: u64,
     transfers: u64,
@@ -137,7 +138,7 @@ impl<F: Fabric> Receiver<F> {
             cadence: Cadence::of_lap(landing.layout.block_count, F::DIRECT),
             kernels: Kernels::new::<F>(available, config, blocks),
             consumed: blocks,
-            has_waited: false,
+            awaited: Awaited::default(),
             notified: before(sequence),
             transfers,
             open: None,

@@ -12,7 +12,7 @@ use crate::wire::layout::{FlagPlace, Landing};
 use crate::wire::line::Line;
 use crate::wire::marks::Marks;
 use crate::wire::sequence::after;
-use core::{hint, mem};
+use core::hint;
 
 impl<F: Fabric> Receiver<F> {
     /// Returns true if the state of this end allows the fast path for the next message.
@@ -31,13 +31,15 @@ impl<F: Fabric> Receiver<F> {
         let (at, sequence) = (layout.line_at(self.at), self.sequence);
         let line = fabric.take_line_if(link, memory, at, sequence);
         if line.is_some() {
+            self.awaited.arrived();
             return line;
         }
-        self.has_waited = true;
+        self.awaited.polled_in_vain();
         for _ in 1..polls {
             hint::spin_loop();
             let line = fabric.take_line_if(link, memory, at, sequence);
             if line.is_some() {
+                self.awaited.arrived();
                 return line;
             }
         }
@@ -142,11 +144,10 @@ impl<F: Fabric> Receiver<F> {
     /// Hints the next block to the fabric, of which a message as long as the current one, `bytes` bytes, is assumed. Gives no hint where this end has waited for
     /// the current one: no next one is there, and the look at its flag would delay the answer.
     #[inline]
-    fn expect_read(&mut self, fabric: &mut F, link: &mut F::Link, bytes: u32) {
+    fn expect_read(&self, fabric: &mut F, link: &mut F::Link, bytes: u32) {
         let Landing { memory, layout } = self.landing;
         let next = self.at + 1;
-        if !mem::take(&mut self.has_waited) && next < layout.block_count && layout.flags != FlagPlace::Inside
-        {
+        if !self.awaited.is_last() && next < layout.block_count && layout.flags != FlagPlace::Inside {
             let (flag_at, flag) = (layout.flag_at(next), after(self.sequence));
             let piece = layout.only_piece(next, bytes, true);
             fabric.expect_read(link, memory, flag_at, flag, piece.at, piece.bytes);

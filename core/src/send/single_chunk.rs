@@ -229,9 +229,10 @@ impl<F: Fabric> Sender<F> {
         follows_answer: bool,
     ) {
         let Landing { memory, layout } = self.landing;
-        let bytes = u32::try_from(bytes).unwrap_or(0).min(layout.first_capacity());
+        let all = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let bytes = all.min(layout.first_capacity());
         let piece = layout.only_piece(self.at, bytes, !layout.can_right_align(bytes));
-        fabric.expect_write(link, memory, piece.at, piece.bytes, follows_answer);
+        fabric.expect_write(link, memory, piece.at, piece.bytes, follows_answer && bytes == all);
     }
 
     /// Counts a message that takes `blocks` blocks.

@@ -76,15 +76,46 @@ fn an_end_that_has_waited_looks_at_nothing_more() {
 }
 
 #[test]
-fn the_next_block_is_expected_after_an_answer_if_the_last_was() {
+fn an_end_whose_message_comes_within_a_call_has_waited() {
+    let (mut fabric, [mut a, mut b]) = both(LAYOUT);
+    (0..3).for_each(|_| send(&mut fabric, &mut a, BYTES));
+    fabric.delay_flags(1);
+    receive(&mut fabric, &mut b, BYTES);
+    assert_eq!(fabric.hints(1).reads, 0);
+    receive(&mut fabric, &mut b, BYTES);
+    assert_eq!(fabric.hints(1).reads, 1);
+}
+
+#[test]
+fn no_message_is_expected_where_slot_lines_lie_in_the_blocks() {
+    let (mut fabric, [mut a, mut b]) = both(Layout { flags: FlagPlace::Inside, ..LAYOUT });
+    (0..3).for_each(|_| send(&mut fabric, &mut a, 100));
+    (0..3).for_each(|_| receive(&mut fabric, &mut b, 100));
+    assert_eq!(fabric.hints(1).reads, 0);
+}
+
+#[test]
+fn a_message_follows_an_answer_if_the_last_did() {
     let (mut fabric, [mut a, mut b]) = both(LAYOUT);
     send(&mut fabric, &mut a, BYTES);
     assert_eq!(fabric.hints(0).last_write, (span_of(1, BYTES), false));
     receive(&mut fabric, &mut b, BYTES);
     send(&mut fabric, &mut b, 8);
+    fabric.delay_flags(1);
     receive(&mut fabric, &mut a, 8);
     send(&mut fabric, &mut a, BYTES);
     assert_eq!(fabric.hints(0).last_write, (span_of(2, BYTES), true));
     send(&mut fabric, &mut a, BYTES);
     assert_eq!(fabric.hints(0).last_write, (span_of(3, BYTES), false));
+}
+
+#[test]
+fn messages_that_were_there_before_are_no_answers() {
+    let (mut fabric, [mut a, mut b]) = both(LAYOUT);
+    (0..3).for_each(|_| send(&mut fabric, &mut b, 8));
+    for block in 1..4 {
+        receive(&mut fabric, &mut a, 8);
+        send(&mut fabric, &mut a, BYTES);
+        assert_eq!(fabric.hints(0).last_write, (span_of(block, BYTES), false));
+    }
 }

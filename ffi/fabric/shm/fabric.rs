@@ -25,7 +25,7 @@ use super::segments::Segments;
 use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::budget::BudgetShare;
-use crate::copy::{CopyKernels, crc32c, drain_stores, prefetch_for_read, prefetch_for_write};
+use crate::copy::{CAN_PREFETCH, CopyKernels, crc32c, drain_stores, prefetch_for_read, prefetch_for_write};
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
@@ -243,7 +243,7 @@ impl Fabric for Shm {
     #[inline]
     fn expect_read(&mut self, _: &mut ShmLink, from: Span, flag_at: u32, flag: u64, at: u32, bytes: u32) {
         let ahead = prefetch_bytes::before_read(bytes);
-        if ahead > 0 && from.flag(flag_at) == flag {
+        if CAN_PREFETCH && ahead > 0 && from.flag(flag_at) == flag {
             prefetch_for_read(from.at(at, ahead), ahead);
         }
     }

@@ -17,13 +17,14 @@ pub(super) const fn before_write(bytes: u32, follows_answer: bool) -> usize {
     }
 }
 
-/// Returns the bytes to prefetch for reading of a next message of `bytes` bytes.
+/// Returns the bytes to prefetch for reading of a next message of `bytes` bytes. They shrink to 0 between 2 and 3 KiB, so that no length is much slower than
+/// a shorter one.
 #[inline]
 pub(super) const fn before_read(bytes: u32) -> usize {
     match bytes as usize {
         whole @ 0..=READ_BYTES_MAX => whole,
         0..=WHOLE_BYTES_MAX => READ_BYTES_MAX,
-        _ => 0,
+        longer => (WHOLE_BYTES_MAX + READ_BYTES_MAX).saturating_sub(longer),
     }
 }
 
@@ -48,9 +49,17 @@ mod tests {
 
     #[test]
     fn the_begin_of_a_short_message_is_prefetched_for_reading() {
-        for (bytes, wanted) in
-            [(0, 0), (105, 105), (1024, 1024), (1025, 1024), (2048, 1024), (2049, 0), (u32::MAX, 0)]
-        {
+        for (bytes, wanted) in [
+            (0, 0),
+            (105, 105),
+            (1024, 1024),
+            (1025, 1024),
+            (2048, 1024),
+            (2049, 1023),
+            (3071, 1),
+            (3072, 0),
+            (u32::MAX, 0),
+        ] {
             assert_eq!(before_read(bytes), wanted, "{bytes}");
         }
     }

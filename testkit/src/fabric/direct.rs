@@ -1,5 +1,7 @@
 //! Direct store: an end sees at once what the other one writes.
 
+use core::cell::Cell;
+
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Buffer, Busy, Caps, Completion, CopyKernel, Fabric, Job, JobResult, LINE_BYTES, Layout, Line, Nanos,
@@ -33,6 +35,7 @@ pub struct Direct {
     ownership: [BlockOwnership; 2],
     doorbells: [u64; 2],
     hints: [Hints; 2],
+    looks_in_vain: Cell<u32>,
     write_counts: [WriteCounts; 2],
     now: u64,
     recorders: Recorders,
@@ -46,6 +49,11 @@ impl Direct {
     #[must_use]
     pub const fn doorbells(&self, side: usize) -> u64 {
         self.doorbells[side]
+    }
+
+    /// Lets the next looks at a flag find nothing, as if what was sent arrived later.
+    pub fn delay_flags(&self, looks: u32) {
+        self.looks_in_vain.set(looks);
     }
 
     /// Returns the hints that this end has given.
@@ -132,6 +140,10 @@ impl Fabric for Direct {
 
     fn flag(&self, link: &EndLink, from: Memory, at: u32) -> u64 {
         assert_eq!(from.owner, link.0);
+        if let Some(looks) = self.looks_in_vain.get().checked_sub(1) {
+            self.looks_in_vain.set(looks);
+            return 0;
+        }
         self.memories.flag(from, at)
     }
 
@@ -149,13 +161,16 @@ impl Fabric for Direct {
         at: u32,
         bytes: u32,
     ) {
+        // Hints must lie in the memory, too.
+        let _ = self.memories.bytes(from, at, bytes);
         if self.flag(link, from, flag_at) == flag {
             let hints = &mut self.hints[link.0];
             (hints.reads, hints.last_read) = (hints.reads + 1, (at, bytes));
         }
     }
 
-    fn expect_write(&mut self, link: &mut EndLink, _: Memory, at: u32, bytes: u32, follows_answer: bool) {
+    fn expect_write(&mut self, link: &mut EndLink, to: Memory, at: u32, bytes: u32, follows_answer: bool) {
+        let _ = self.memories.bytes(to, at, bytes);
         self.hints[link.0].last_write = ((at, bytes), follows_answer);
     }
 
@@ -313,6 +328,7 @@ impl TestFabric for Direct {
             ownership,
             doorbells: [0; 2],
             hints: [Hints::default(); 2],
+            looks_in_vain: Cell::new(0),
             write_counts: [WriteCounts::default(); 2],
             now: 0,
             recorders: [None, None],
