@@ -25,7 +25,7 @@ impl Awaited {
     #[inline]
     pub(super) const fn arrived(&mut self) {
         let was_awaited = self.0 & NEXT;
-        self.0 = self.0 & ANSWERED | was_awaited * (LAST | ANSWERED);
+        self.0 = (self.0 & ANSWERED) | (was_awaited * (LAST | ANSWERED));
     }
 
     /// Returns true if this end has waited for the last message.
