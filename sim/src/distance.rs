@@ -33,7 +33,7 @@ impl Flow {
     fn play(self, distances: Distances, messages: u64) -> Result<Outcome, String> {
         let bytes = usize::try_from(self.message_bytes).map_err(|error| error.to_string())?;
         let message =
-            Transfer { content: Content::Flags, ..Transfer::message(bytes, Protocol::Superpipeline) };
+            Transfer { content: Content::Repeated, ..Transfer::message(bytes, Protocol::Superpipeline) };
         let script = Script {
             setup: Setup::new(self.layout, 1),
             configs: [self.config; 2],

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!          every kernel was timed often enough
-//!   OPEN --------------------------------------------------------------------> SETTLED
-//!    ^     the chosen one takes another time than it took, several times in a row   |
-//!    |     one that was much worse is better                                        |
-//!    +------------------------------------------------------------------------------+
+//!   OPEN ------------------------------------------------------------------> SETTLED
+//!    ^     the chosen one takes another time than it took                         |
+//!    |     one that was much worse is better                                      |
+//!    +----------------------------------------------------------------------------+
 //! ```
 //!
 //! While a class is open its kernels are timed in turn, every few blocks. Once it is settled, blocks are timed rarely, and most of those with the

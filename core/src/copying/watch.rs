@@ -1,38 +1,72 @@
-//! Watches what copies take in the way that was chosen, and tells when the cores have moved: their cost differs from the reference several times in a row.
+//! Watches what copies take in the way that was chosen, and tells when the cores have moved: their cost stays away from the reference.
 //!
-//! What opens a choice then, and changes nothing, was *in vain*: it makes the next opening need more signs, so that noise cannot keep a connection
+//! Medians are compared by *cumulative sums* (E. S. Page, "Continuous inspection schemes", Biometrika 41, 1954): what a median is above the reference,
+//! less a slack that noise explains, is added to one sum, and what it is below to another; neither becomes less than 0. A sum that comes to its limit opens the
+//! choice. So a move is found although noise hides it in some of the medians: they take off the sum what they are worth, and do not begin it
+//! anew. The slack follows the noise, which is measured from one cost to the next: a move adds to it once. The reference follows while both
+//! sums are 0, so that a move does not carry it along before it is found.
+//!
+//! What opens a choice then, and changes nothing, was *in vain*: it doubles the limit for the next opening, so that noise cannot keep a connection
 //! trying. A move that changes what copies take, and no choice, is not in vain.
 
 use super::cost::{CLEARLY_BETTER_Q4, MUCH_WORSE_Q4, parts};
 
-/// A median below or above these parts of the reference, in whole sixteenths, is a sign that the cores moved: less than 14 or at least 19.
-const MOVED_Q4: [u64; 2] = [14, 18];
+/// The reference, of which differences are parts.
+const WHOLE: u32 = 256;
+
+/// Most that a cost differs by: outliers count no more.
+const DIFFERENCE_MAX: i32 = 128;
+
+/// Noise of which nothing is known: that of copies which take up to two fifths more or less.
+const NOISE_START: u16 = 64;
+/// Costs of which the noise is an average.
+const NOISE_COSTS: u16 = 16;
+
+/// Least slack: a thirteenth of the reference.
+const SLACK_MIN: i32 = 20;
+/// The noise as a multiple of the slack. A median of five costs has a standard deviation of about half of the mean difference of two costs.
+const NOISE_OF_SLACK: i32 = 2;
+/// Factor of the slack while the reference is an average of fewer than this many medians, and so less exact.
+const YOUNG: i32 = 2;
+const MEDIANS_YOUNG: u8 = 4;
+
+/// Most that a median adds to a sum, and takes off, in thirds of the slack.
+const STEP_Q: [i32; 2] = [8, 3];
+/// Medians that open a choice if each adds so much, and no opening was in vain.
+const STEPS: i32 = 3;
+/// Most times as many.
+const PATIENCE_MAX: u8 = 16;
+
+/// Medians of which the reference is an average.
+const MEDIANS_MAX: u8 = 16;
+
+/// Differences of the costs before and after an opening up to which it was in vain, and up to which the reference was right: a quarter and an eighth.
+const IN_VAIN: i32 = 64;
+const RIGHT: i32 = 32;
 
 /// Noise explains a single cost between these parts of the reference, in whole sixteenths.
 const DOUBTED_Q4: [u64; 2] = [CLEARLY_BETTER_Q4, MUCH_WORSE_Q4];
-
-/// Signs in a row that open a choice, at first and at most.
-const SIGNS: [u8; 2] = [3, 48];
-
-/// Medians of which the reference is an average.
-const MEDIANS_MAX: u8 = 8;
-/// Takes the place of [`MOVED_Q4`] while the reference has fewer medians, so that a first one that noise has moved is no reason for signs: less than 12 or
-/// at least 21.
-const MOVED_YOUNG_Q4: [u64; 2] = [12, 20];
 
 /// Most doubted costs in a row that count. Each cost that is not doubted gives one back; at none they do not count, so a machine whose times mean nothing is
 /// not timed densely.
 const DOUBTS_MAX: u8 = 16;
 
-/// The cost of what was chosen, and signs that it has changed.
+/// The cost of what was chosen, and whether it has changed.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Watch {
     /// 0 for none.
     reference: u32,
     /// Medians in it.
     medians: u8,
-    signs: u8,
-    signs_max: u8,
+    /// Sums of what medians were above and below it, in parts of [`WHOLE`].
+    above: i32,
+    below: i32,
+    /// Factor by which openings in vain have raised the limit of the sums.
+    patience: u8,
+    /// The last cost; 0 for none.
+    last: u32,
+    /// Difference from one cost to the next, in parts of [`WHOLE`], times [`NOISE_COSTS`].
+    noise: u16,
     /// Reference and its medians when the choice was opened, until it is settled; 0 for none.
     opened_at: u32,
     medians_opened: u8,
@@ -44,8 +78,11 @@ impl Watch {
     pub(super) const NEW: Self = Self {
         reference: 0,
         medians: 0,
-        signs: 0,
-        signs_max: SIGNS[0],
+        above: 0,
+        below: 0,
+        patience: 1,
+        last: 0,
+        noise: NOISE_START * NOISE_COSTS,
         opened_at: 0,
         medians_opened: 0,
         is_doubted: false,
@@ -62,15 +99,20 @@ impl Watch {
         self.is_doubted
     }
 
-    /// Returns the factor by which openings in vain have raised the signs that an opening needs: 1 to 16.
+    /// Returns the factor by which openings in vain have raised the limit of the sums: 1 to 16.
     pub(super) const fn patience(&self) -> u8 {
-        self.signs_max / SIGNS[0]
+        self.patience
     }
 
     /// Handles a single cost.
     pub(super) fn note(&mut self, cost: u32) {
         if self.reference == 0 {
             return;
+        }
+        let last = core::mem::replace(&mut self.last, cost);
+        if last > 0 {
+            let change = difference(cost, last, self.reference).unsigned_abs();
+            self.noise = self.noise - self.noise / NOISE_COSTS + u16::try_from(change).unwrap_or(0);
         }
         let is_doubted = is_far(cost, self.reference);
         self.is_doubted = is_doubted && self.doubts_left > 0;
@@ -86,18 +128,26 @@ impl Watch {
         if self.reference == 0 {
             self.settle(median, false);
         }
-        let range = if self.medians < MEDIANS_MAX { MOVED_YOUNG_Q4 } else { MOVED_Q4 };
-        if is_within(range, median, self.reference) {
+        let slack = self.slack();
+        let [thirds, three] = STEP_Q;
+        let step = slack * thirds / three;
+        let difference = difference(median, self.reference, self.reference);
+        self.above = (self.above + (difference - slack).clamp(-step, step)).max(0);
+        self.below = (self.below + (-difference - slack).clamp(-step, step)).max(0);
+        if self.above == 0 && self.below == 0 {
             self.follow(median);
-            self.signs = 0;
-            return false;
         }
-        self.signs += 1;
-        self.signs >= self.signs_max
+        self.above.max(self.below) >= step * STEPS * i32::from(self.patience)
     }
 
-    /// Takes one more median into the reference. It follows slowly, so that it is more exact than a single median, and the first one after a move, of old and
-    /// new costs, does not carry it along.
+    /// Returns the difference that noise explains.
+    fn slack(&self) -> i32 {
+        let noise = i32::from(self.noise / NOISE_COSTS);
+        let slack = (noise / NOISE_OF_SLACK).max(SLACK_MIN);
+        if self.medians < MEDIANS_YOUNG { slack * YOUNG } else { slack }
+    }
+
+    /// Takes one more median into the reference.
     fn follow(&mut self, median: u32) {
         self.medians = (self.medians + 1).min(MEDIANS_MAX);
         let part = u32::from(self.medians);
@@ -106,8 +156,8 @@ impl Watch {
 
     /// Begins to watch again, what was chosen costing so much: another one was chosen, or one has proved itself.
     pub(super) const fn restart(&mut self, cost: u32) {
-        (self.reference, self.medians) = (cost, 1);
-        (self.signs, self.is_doubted) = (0, false);
+        (self.reference, self.medians, self.last) = (cost, 1, 0);
+        (self.above, self.below, self.is_doubted) = (0, 0, false);
     }
 
     /// The choice is opened.
@@ -120,19 +170,20 @@ impl Watch {
 
     /// The choice is settled. What was chosen before costs so much now, and is replaced or not.
     pub(super) fn settle(&mut self, cost: u32, is_replaced: bool) {
-        let was_in_vain = self.opened_at > 0 && is_within(MOVED_YOUNG_Q4, cost, self.opened_at);
         let (opened_at, medians) = (core::mem::take(&mut self.opened_at), self.medians_opened);
+        let change = difference(cost, opened_at, opened_at).abs();
+        let was_in_vain = opened_at > 0 && change <= IN_VAIN;
         self.restart(cost);
         match (was_in_vain, is_replaced) {
             (true, false) => {
-                self.signs_max = self.signs_max.saturating_mul(2).min(SIGNS[1]);
-                if is_within(MOVED_Q4, cost, opened_at) {
-                    // Its reference was right. The cores may move before there is another one.
+                self.patience = (self.patience * 2).min(PATIENCE_MAX);
+                if change <= RIGHT {
+                    // The cores may move before there is another reference.
                     (self.reference, self.medians) = (opened_at, medians);
                     self.follow(cost);
                 }
             }
-            (false, true) => self.signs_max = SIGNS[0],
+            (false, true) => self.patience = 1,
             // A replacement after a cost that is about the same may be noise; a changed cost without one may be a move.
             (true, true) | (false, false) => {}
         }
@@ -147,61 +198,108 @@ impl Watch {
     /// Forgets what was in vain, since another one was better several times.
     pub(super) const fn relax(&mut self) {
         self.opened_at = 0;
-        self.signs_max = SIGNS[0];
+        self.patience = 1;
     }
+}
+
+/// Returns by how many parts of a whole that counts as [`WHOLE`] a cost is above another one; below it if that is negative.
+fn difference(cost: u32, other: u32, whole: u32) -> i32 {
+    let parts = i64::from(cost).abs_diff(i64::from(other)) * u64::from(WHOLE) / u64::from(whole.max(1));
+    let parts = i32::try_from(parts).unwrap_or(i32::MAX).min(DIFFERENCE_MAX);
+    if cost < other { -parts } else { parts }
 }
 
 /// Returns true if noise does not explain a single cost.
 fn is_far(cost: u32, reference: u32) -> bool {
-    !is_within(DOUBTED_Q4, cost, reference)
-}
-
-fn is_within([below, above]: [u64; 2], cost: u32, reference: u32) -> bool {
-    (below..=above).contains(&parts(cost, reference))
+    let [below, above] = DOUBTED_Q4;
+    !(below..=above).contains(&parts(cost, reference))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns a watch whose reference has so many medians.
-    fn settled(cost: u32, medians: u32) -> Watch {
+    /// Returns a watch whose reference is 1000, of so many medians, where costs take `noise` percent more and less in turn.
+    fn settled(medians: u32, noise: u32) -> Watch {
         let mut watch = Watch::NEW;
-        watch.settle(cost, false);
-        (1..medians).for_each(|_| assert!(!watch.has_moved(cost)));
+        watch.settle(1000, false);
+        for turn in 0..64 {
+            watch.note(if turn % 2 == 0 { 1000 - 10 * noise } else { 1000 + 10 * noise });
+        }
+        (1..medians).for_each(|_| assert!(!watch.has_moved(1000)));
+        watch.note(1000);
         watch
     }
 
-    fn signs(watch: &mut Watch, median: u32) -> u32 {
-        (1..=100).find(|_| watch.has_moved(median)).unwrap_or(0)
+    /// Returns how many such medians open the choice; 0 if 200 do not.
+    fn opens_after(watch: &mut Watch, medians: &[u32]) -> usize {
+        let mut medians = medians.iter().cycle().take(200);
+        medians.position(|median| watch.has_moved(*median)).map_or(0, |at| at + 1)
     }
 
     #[test]
-    fn a_changed_median_opens_after_three_signs() {
-        for (medians, ranges) in [(1, [74, 75, 131, 132]), (8, [87, 88, 118, 119])] {
-            for (median, opens) in ranges.into_iter().zip([3, 0, 0, 3]) {
-                let mut watch = settled(100, medians);
-                assert_eq!(signs(&mut watch, median), opens, "{median} after {medians}");
+    fn a_changed_median_opens_soon_if_noise_is_small() {
+        let steady = [(2000, 3), (1290, 3), (1160, 8), (1070, 0), (930, 0), (840, 8), (710, 3), (1, 3)];
+        let young = [(2000, 4), (1260, 13), (1130, 0), (870, 0), (740, 13), (1, 4)];
+        for (medians, table) in [(8, &steady[..]), (1, &young)] {
+            for (median, opens) in table {
+                let mut watch = settled(medians, 0);
+                assert_eq!(opens_after(&mut watch, &[*median]), *opens, "{median} after {medians}");
             }
         }
     }
 
-    /// The first median is one of old and new costs.
     #[test]
-    fn the_reference_is_not_carried_along() {
-        let mut watch = settled(1000, 8);
-        assert!(!watch.has_moved(880));
-        assert_eq!(signs(&mut watch, 790), 3);
+    fn the_slack_follows_the_noise() {
+        for (noise, slack) in [(0, 20), (5, 20), (10, 25), (15, 36), (25, 61), (90, 63)] {
+            assert_eq!(settled(8, noise).slack(), slack, "noise of {noise} %");
+        }
+        let mut watch = settled(8, 0);
+        let before = watch.noise / NOISE_COSTS;
+        for cost in [5000, 5000, 1000, 1000] {
+            watch.note(cost);
+        }
+        let outlier = u16::try_from(DIFFERENCE_MAX).unwrap_or(0) / NOISE_COSTS;
+        assert!(watch.noise / NOISE_COSTS <= before + 2 * outlier, "a move counts once, an outlier twice");
+    }
+
+    /// Every second median is one that noise explains.
+    #[test]
+    fn a_move_within_the_noise_is_found_and_does_not_carry_the_reference_along() {
+        for (medians, opens) in [([1380, 1100], 31), ([620, 900], 31), ([1180, 900], 0), ([820, 1100], 0)] {
+            let mut watch = settled(8, 12);
+            watch.patience = 4;
+            assert_eq!(opens_after(&mut watch, &medians), opens, "{medians:?}");
+            assert!(opens == 0 || watch.reference().abs_diff(1000) <= 20, "{}", watch.reference());
+        }
+    }
+
+    #[test]
+    fn one_median_takes_off_no_more_than_another_one_adds() {
+        let mut watch = settled(8, 0);
+        watch.patience = 4;
+        let mut medians = [2000; 20];
+        medians[6] = 1;
+        assert_eq!(opens_after(&mut watch, &medians), 14);
+    }
+
+    #[test]
+    fn the_reference_follows_what_is_no_move() {
+        let mut watch = settled(8, 0);
+        for median in (1000..2000).step_by(2) {
+            assert!(!watch.has_moved(median), "{median}");
+        }
+        assert!(watch.reference() > 1900);
     }
 
     /// The cores move while an opening in vain ends.
     #[test]
     fn an_opening_in_vain_keeps_the_reference() {
-        for (cost, later, opens) in [(1000, 850, 6), (1120, 850, 6), (1400, 1150, 0), (1600, 1250, 0)] {
-            let mut watch = settled(1000, 8);
+        for (cost, later, opens) in [(1000, 850, 18), (1120, 850, 16), (1240, 1150, 0), (1400, 1150, 64)] {
+            let mut watch = settled(8, 0);
             watch.open();
             watch.settle(cost, false);
-            assert_eq!(signs(&mut watch, later), opens, "{cost}");
+            assert_eq!(opens_after(&mut watch, &[later]), opens, "{cost}");
         }
     }
 
@@ -210,8 +308,8 @@ mod tests {
         for (now, is_replaced, patience) in [
             (100, false, 2),
             (100, true, 1),
-            (131, false, 2),
-            (132, false, 1),
+            (125, false, 2),
+            (126, false, 1),
             (74, false, 1),
             (75, false, 2),
         ] {
@@ -233,6 +331,20 @@ mod tests {
         watch.open();
         watch.settle(100, true);
         assert_eq!(watch.patience(), 1);
+    }
+
+    #[test]
+    fn absurd_costs_do_no_harm() {
+        let mut watch = settled(8, 0);
+        for turn in 0..1000 {
+            let cost = [1, u32::MAX, 1000, 0][turn % 4];
+            watch.note(cost);
+            if watch.has_moved(cost) {
+                watch.open();
+                watch.settle(cost, turn % 3 == 0);
+            }
+        }
+        assert!(watch.noise <= NOISE_COSTS * u16::try_from(DIFFERENCE_MAX).unwrap_or(0) + NOISE_COSTS);
     }
 
     #[test]

@@ -12,11 +12,9 @@ const LOST_NS: u64 = 50_000_000;
 const JUDGED_NS: u64 = 30_000_000;
 const LASTS_NS: u64 = LOST_NS + JUDGED_NS;
 
-/// Share of the best rate, in percent: on the average of all series, and in each. More noise than this takes more trials.
-const NOISE_PERCENT: u64 = 10;
+/// Share of the best rate, in percent: on the average of all series, and in each.
 const SHARE_PERCENT: u64 = 90;
-const SHARE_PERCENT_NOISY: u64 = 85;
-const SHARE_PERCENT_LEAST: u64 = 75;
+const SHARE_PERCENT_LEAST: u64 = 80;
 
 /// Series with noise: a run takes three times as long as one of the check of kernels.
 const SERIES: u64 = 6;
@@ -124,8 +122,7 @@ pub fn check_windows(
     let text = format!(
         "{average:?} % of the best rate, {least:?} at least, {changes} changes of the window at most"
     );
-    let share_percent = if noise_percent > NOISE_PERCENT { SHARE_PERCENT_NOISY } else { SHARE_PERCENT };
-    let is_slow = average.iter().any(|percent| *percent < share_percent)
+    let is_slow = average.iter().any(|percent| *percent < SHARE_PERCENT)
         || least.iter().any(|percent| *percent < SHARE_PERCENT_LEAST);
     match (is_slow, changes > CHANGES_MAX * STEPS.len() as u64) {
         (true, _) => Err(format!("too slow: {text}")),

@@ -46,14 +46,21 @@ pub const fn reason(side: usize, index: usize, kind: u32) -> Reason {
     Reason(kind << 16 | (side as u32) << 15 | (index as u32 + 1))
 }
 
+/// Bytes of [`Content::Repeated`] up to the first repetition: no power of two divides it but 8, so blocks that are taken for each other differ.
+const REPEATED_BYTES: usize = 4104;
+
 fn payload(rng: &mut Rng, transfer: &Transfer, origin: &Origin) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(transfer.bytes + 64);
-    while bytes.len() < transfer.bytes {
+    let drawn_bytes = match transfer.content {
+        Content::Repeated => transfer.bytes.min(REPEATED_BYTES),
+        Content::Random | Content::Flags | Content::Headers => transfer.bytes,
+    };
+    while bytes.len() < drawn_bytes {
         let flag = origin.sequence.wrapping_add(rng.below(40) as u64);
         let flag = if rng.one_in(2) { flag } else { flag << 32 | rng.next() >> 32 };
         match transfer.content {
             Content::Random => bytes.extend_from_slice(&rng.next().to_le_bytes()),
-            Content::Flags => bytes.extend_from_slice(&flag.to_le_bytes()),
+            Content::Flags | Content::Repeated => bytes.extend_from_slice(&flag.to_le_bytes()),
             Content::Headers => {
                 let number = origin.transfers.wrapping_add(1 + rng.below(20) as u64);
                 let line = wire::chunk(1 + (rng.next() & 2), rng.next(), 8, 8, number, flag);
@@ -62,6 +69,9 @@ fn payload(rng: &mut Rng, transfer: &Transfer, origin: &Origin) -> Vec<u8> {
                 }
             }
         }
+    }
+    while bytes.len() < transfer.bytes {
+        bytes.extend_from_within(..drawn_bytes.min(transfer.bytes - bytes.len()));
     }
     bytes.truncate(transfer.bytes);
     bytes

@@ -13,6 +13,8 @@ pub enum Content {
     Flags,
     /// Lines that are chunk headers, with flags of later chunks.
     Headers,
+    /// Some 4 KiB of `Flags`, repeated: other ones in each message, and shifted in each block of it. Soon made.
+    Repeated,
 }
 
 /// Call that sends a transfer.

@@ -232,7 +232,7 @@ fn a_doubted_cost_is_timed_soon() {
             machine.run(1);
             blocks += 1;
         }
-        // The first one in 64 groups, or in 128 if that is a trial, then the other two of three in five and two signs, and all four kernels five times.
+        // The first one in 64 groups, or in 128 if that is a trial, then the other two of three in five and two more medians, and all four kernels five times.
         let most = u64::from(group_blocks) * (128 + 8 * (4 + 20));
         assert!(blocks <= most, "{blocks} blocks, groups of {group_blocks}");
     }
