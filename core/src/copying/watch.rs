@@ -14,9 +14,11 @@ use super::cost::{CLEARLY_BETTER_Q4, MUCH_WORSE_Q4, parts};
 /// The reference, of which differences are parts.
 const WHOLE: u32 = 256;
 
-/// Most that a cost differs by: outliers count no more.
-const DIFFERENCE_MAX: i32 = 128;
+/// Differences above this are as good as this one.
+const FAR: i32 = 1 << 16;
 
+/// Most that a difference of two costs adds to the noise: outliers and moves count no more.
+const NOISE_MAX: u32 = 128;
 /// Noise of which nothing is known: that of copies which take up to two fifths more or less.
 const NOISE_START: u16 = 64;
 /// Costs of which the noise is an average.
@@ -24,8 +26,8 @@ const NOISE_COSTS: u16 = 16;
 
 /// Least slack: a thirteenth of the reference.
 const SLACK_MIN: i32 = 20;
-/// The noise as a multiple of the slack. A median of five costs has a standard deviation of about half of the mean difference of two costs.
-const NOISE_OF_SLACK: i32 = 2;
+/// Slack as parts of the noise, in eighths. A median of five costs has a standard deviation of about half of the mean difference of two costs.
+const SLACK_Q3: i32 = 5;
 /// Factor of the slack while the reference is an average of fewer than this many medians, and so less exact.
 const YOUNG: i32 = 2;
 const MEDIANS_YOUNG: u8 = 4;
@@ -111,7 +113,8 @@ impl Watch {
         }
         let last = core::mem::replace(&mut self.last, cost);
         if last > 0 {
-            let change = difference(cost, last, self.reference).unsigned_abs();
+            // Not of the reference, which says nothing of costs after a move.
+            let change = difference(cost, last, cost.max(last)).unsigned_abs().min(NOISE_MAX);
             self.noise = self.noise - self.noise / NOISE_COSTS + u16::try_from(change).unwrap_or(0);
         }
         let is_doubted = is_far(cost, self.reference);
@@ -143,7 +146,7 @@ impl Watch {
     /// Returns the difference that noise explains.
     fn slack(&self) -> i32 {
         let noise = i32::from(self.noise / NOISE_COSTS);
-        let slack = (noise / NOISE_OF_SLACK).max(SLACK_MIN);
+        let slack = (noise * SLACK_Q3 / 8).max(SLACK_MIN);
         if self.medians < MEDIANS_YOUNG { slack * YOUNG } else { slack }
     }
 
@@ -202,10 +205,10 @@ impl Watch {
     }
 }
 
-/// Returns by how many parts of a whole that counts as [`WHOLE`] a cost is above another one; below it if that is negative.
+/// Returns by how many parts of a whole that counts as [`WHOLE`] a cost is above another one, [`FAR`] at most; below it if that is negative.
 fn difference(cost: u32, other: u32, whole: u32) -> i32 {
     let parts = i64::from(cost).abs_diff(i64::from(other)) * u64::from(WHOLE) / u64::from(whole.max(1));
-    let parts = i32::try_from(parts).unwrap_or(i32::MAX).min(DIFFERENCE_MAX);
+    let parts = i32::try_from(parts).unwrap_or(FAR).min(FAR);
     if cost < other { -parts } else { parts }
 }
 
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn a_changed_median_opens_soon_if_noise_is_small() {
         let steady = [(2000, 3), (1290, 3), (1160, 8), (1070, 0), (930, 0), (840, 8), (710, 3), (1, 3)];
-        let young = [(2000, 4), (1260, 13), (1130, 0), (870, 0), (740, 13), (1, 4)];
+        let young = [(2000, 3), (1260, 13), (1130, 0), (870, 0), (740, 13), (1, 3)];
         for (medians, table) in [(8, &steady[..]), (1, &young)] {
             for (median, opens) in table {
                 let mut watch = settled(medians, 0);
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_slack_follows_the_noise() {
-        for (noise, slack) in [(0, 20), (5, 20), (10, 25), (15, 36), (25, 61), (90, 63)] {
+        for (noise, slack) in [(0, 20), (5, 20), (10, 28), (15, 39), (25, 61), (90, 78)] {
             assert_eq!(settled(8, noise).slack(), slack, "noise of {noise} %");
         }
         let mut watch = settled(8, 0);
@@ -259,14 +262,14 @@ mod tests {
         for cost in [5000, 5000, 1000, 1000] {
             watch.note(cost);
         }
-        let outlier = u16::try_from(DIFFERENCE_MAX).unwrap_or(0) / NOISE_COSTS;
+        let outlier = u16::try_from(NOISE_MAX).unwrap_or(0) / NOISE_COSTS;
         assert!(watch.noise / NOISE_COSTS <= before + 2 * outlier, "a move counts once, an outlier twice");
     }
 
     /// Every second median is one that noise explains.
     #[test]
-    fn a_move_within_the_noise_is_found_and_does_not_carry_the_reference_along() {
-        for (medians, opens) in [([1380, 1100], 31), ([620, 900], 31), ([1180, 900], 0), ([820, 1100], 0)] {
+    fn a_move_within_the_noise_is_found_and_carries_nothing_along() {
+        for (medians, opens) in [([1380, 1100], 37), ([620, 900], 37), ([1180, 900], 0), ([820, 1100], 0)] {
             let mut watch = settled(8, 12);
             watch.patience = 4;
             assert_eq!(opens_after(&mut watch, &medians), opens, "{medians:?}");
@@ -344,7 +347,7 @@ mod tests {
                 watch.settle(cost, turn % 3 == 0);
             }
         }
-        assert!(watch.noise <= NOISE_COSTS * u16::try_from(DIFFERENCE_MAX).unwrap_or(0) + NOISE_COSTS);
+        assert!(watch.noise <= NOISE_COSTS * u16::try_from(NOISE_MAX).unwrap_or(0) + NOISE_COSTS);
     }
 
     #[test]
