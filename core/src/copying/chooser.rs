@@ -448,7 +448,7 @@ impl Class {
         self.proof = (left > 0).then_some(Proof { left, ..proof });
         let Some(cost) = self.cost(self.chosen).filter(|_| left == 0) else { return false };
         if cost < proof.cost {
-            self.watch.restart(cost);
+            self.watch.prove(cost);
             return false;
         }
         let failed = self.chosen as usize;

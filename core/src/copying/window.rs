@@ -308,6 +308,8 @@ impl WindowChooser {
             self.to_try = 0;
             // A program that changes between classes opens once for each, and waits for the next series from then on.
             if takeover == Takeover::First {
+                // Of the noise of this class nothing is known.
+                self.watch = Watch::NEW;
                 self.forget_failures();
                 self.open();
             }
