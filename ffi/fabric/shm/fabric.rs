@@ -20,12 +20,12 @@ use superpipe_core::{
 use super::exposing::Exposing;
 use super::growing::{self, Growing};
 use super::liveness::Liveness;
-use super::prefetch_bytes;
+use super::prefetch;
 use super::segments::Segments;
 use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
 use super::socket::Socket;
 use crate::budget::BudgetShare;
-use crate::copy::{CAN_PREFETCH, CopyKernels, crc32c, drain_stores, prefetch_for_read, prefetch_for_write};
+use crate::copy::{CopyKernels, crc32c, drain_stores};
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
@@ -242,10 +242,7 @@ impl Fabric for Shm {
 
     #[inline]
     fn expect_read(&mut self, _: &mut ShmLink, from: Span, flag_at: u32, flag: u64, at: u32, bytes: u32) {
-        let ahead = prefetch_bytes::before_read(bytes);
-        if CAN_PREFETCH && ahead > 0 && from.flag(flag_at) == flag {
-            prefetch_for_read(from.at(at, ahead), ahead);
-        }
+        prefetch::before_read(from, flag_at, flag, at, bytes);
     }
 
     fn crc_out(&self, _: &ShmLink, from: Span, at: u32, bytes: u32, seed: u32) -> u32 {
@@ -264,8 +261,7 @@ impl Fabric for Shm {
 
     #[inline]
     fn expect_write(&mut self, _: &mut ShmLink, to: Span, at: u32, bytes: u32, follows_answer: bool) {
-        let ahead = prefetch_bytes::before_write(bytes, follows_answer);
-        prefetch_for_write(to.at(at, ahead), ahead);
+        prefetch::before_write(to, at, bytes, follows_answer);
     }
 
     #[inline]

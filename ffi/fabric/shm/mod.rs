@@ -24,7 +24,7 @@ mod growing;
 mod offering;
 mod own_buffers;
 mod own_trusted;
-mod prefetch_bytes;
+mod prefetch;
 mod receive_queue;
 mod refusals;
 mod registering;

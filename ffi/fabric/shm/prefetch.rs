@@ -1,4 +1,7 @@
-//! Bytes of the next message to prefetch, before it is written or read. Measured in docs/performance.md, "Messages between two resident buffers".
+//! Prefetches of the next message, before it is written or read. Measured in docs/performance.md, "Messages between two resident buffers".
+
+use crate::copy::{CAN_PREFETCH, prefetch_for_read, prefetch_for_write};
+use crate::fabric::Span;
 
 /// Longest message in bytes that is prefetched whole for writing: as many lines as a core can request at once. With more, the core waits for its own
 /// requests, and the hardware's prefetcher is faster.
@@ -6,10 +9,26 @@ const WHOLE_BYTES_MAX: usize = 2048;
 /// Most bytes that are prefetched for reading.
 const READ_BYTES_MAX: usize = 1024;
 
+/// Prefetches for writing what [`bytes_before_write`] says.
+#[inline]
+pub(super) fn before_write(to: Span, at: u32, bytes: u32, follows_answer: bool) {
+    let ahead = bytes_before_write(bytes, follows_answer);
+    prefetch_for_write(to.at(at, ahead), ahead);
+}
+
+/// Prefetches for reading what [`bytes_before_read`] says, if the flag is there.
+#[inline]
+pub(super) fn before_read(from: Span, flag_at: u32, flag: u64, at: u32, bytes: u32) {
+    let ahead = bytes_before_read(bytes);
+    if CAN_PREFETCH && ahead > 0 && from.flag(flag_at) == flag {
+        prefetch_for_read(from.at(at, ahead), ahead);
+    }
+}
+
 /// Returns the bytes to prefetch for writing of a next message of `bytes` bytes. If it `follows_answer`, there is time for longer messages, too: their
 /// prefetch shrinks to 0 between 2 and 4 KiB, so that no length is much slower than a shorter one.
 #[inline]
-pub(super) const fn before_write(bytes: u32, follows_answer: bool) -> usize {
+const fn bytes_before_write(bytes: u32, follows_answer: bool) -> usize {
     match bytes as usize {
         whole @ 0..=WHOLE_BYTES_MAX => whole,
         longer if follows_answer => (2 * WHOLE_BYTES_MAX).saturating_sub(longer),
@@ -20,7 +39,7 @@ pub(super) const fn before_write(bytes: u32, follows_answer: bool) -> usize {
 /// Returns the bytes to prefetch for reading of a next message of `bytes` bytes. They shrink to 0 between 2 and 3 KiB, so that no length is much slower than
 /// a shorter one.
 #[inline]
-pub(super) const fn before_read(bytes: u32) -> usize {
+const fn bytes_before_read(bytes: u32) -> usize {
     match bytes as usize {
         whole @ 0..=READ_BYTES_MAX => whole,
         0..=WHOLE_BYTES_MAX => READ_BYTES_MAX,
@@ -35,7 +54,7 @@ mod tests {
     #[test]
     fn short_messages_are_prefetched_whole_for_writing() {
         for bytes in [0, 1, 64, 2048] {
-            assert_eq!([false, true].map(|follows| before_write(bytes, follows)), [bytes as usize; 2]);
+            assert_eq!([false, true].map(|follows| bytes_before_write(bytes, follows)), [bytes as usize; 2]);
         }
     }
 
@@ -43,7 +62,11 @@ mod tests {
     fn the_prefetch_for_writing_shrinks_and_needs_an_answer() {
         for (bytes, wanted) in [(2049, 2047), (2254, 1842), (3072, 1024), (4095, 1), (4096, 0), (u32::MAX, 0)]
         {
-            assert_eq!([true, false].map(|follows| before_write(bytes, follows)), [wanted, 0], "{bytes}");
+            assert_eq!(
+                [true, false].map(|follows| bytes_before_write(bytes, follows)),
+                [wanted, 0],
+                "{bytes}"
+            );
         }
     }
 
@@ -60,7 +83,7 @@ mod tests {
             (3072, 0),
             (u32::MAX, 0),
         ] {
-            assert_eq!(before_read(bytes), wanted, "{bytes}");
+            assert_eq!(bytes_before_read(bytes), wanted, "{bytes}");
         }
     }
 }
