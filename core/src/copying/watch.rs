@@ -6,7 +6,7 @@
 //! anything. The slack follows the noise, which is measured from one cost to the next: a move adds to it once. The reference follows while both
 //! sums are 0, so that a move does not carry it along before it is found.
 //!
-//! What opens a choice then, and changes nothing, was *in vain*: it doubles the limit for the next opening, so that noise cannot keep a connection
+//! An opening that changes nothing was *in vain*: it doubles the limit for the next opening, so that noise cannot keep a connection
 //! trying. A move that changes what copies take, and no choice, is not in vain.
 
 use super::cost::{CLEARLY_BETTER_Q4, MUCH_WORSE_Q4, parts};
@@ -100,7 +100,7 @@ impl Watch {
         self.reference
     }
 
-    /// Returns true if the last cost is far from the reference, so that the next ones are to be measured soon.
+    /// Returns true if the last cost is far from the reference, or a sum has begun, so that the next ones are to be measured soon.
     pub(super) const fn is_doubted(&self) -> bool {
         self.is_doubted
     }
@@ -121,7 +121,7 @@ impl Watch {
             let change = difference(cost, last, cost.max(last)).unsigned_abs().min(NOISE_MAX);
             self.noise = self.noise - self.noise / NOISE_COSTS + u16::try_from(change).unwrap_or(0);
         }
-        let is_doubted = is_far(cost, self.reference);
+        let is_doubted = is_far(cost, self.reference) || self.above.max(self.below) > 0;
         self.is_doubted = is_doubted && self.doubts_left > 0;
         self.doubts_left = if is_doubted {
             self.doubts_left.saturating_sub(1)
@@ -414,6 +414,17 @@ mod tests {
             }
         }
         assert!(watch.noise <= NOISE_COSTS * u16::try_from(NOISE_MAX).unwrap_or(0) + NOISE_COSTS);
+    }
+
+    /// Without it the end that opens first, whose peer then tells the time of its chosen kernel rarely, keeps the other one from opening.
+    #[test]
+    fn a_sum_that_has_begun_is_a_doubt() {
+        let mut watch = settled(8, 0);
+        for (median, is_doubted) in [(1000, false), (1300, true), (1000, false), (780, true), (1000, false)] {
+            assert!(!watch.has_moved(median));
+            watch.note(1000);
+            assert_eq!(watch.is_doubted(), is_doubted, "{median}");
+        }
     }
 
     #[test]

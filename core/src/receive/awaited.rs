@@ -1,4 +1,4 @@
-//! Whether messages wait for this end, or this end for messages, as the fast path finds them. Decides about hints to the fabric, and nothing else.
+//! Waits for messages, as the fast path finds them: of this end for a message, or of messages for this end. They decide about hints to the fabric, and nothing else.
 
 use super::Receiver;
 use crate::fabric::Fabric;
@@ -11,7 +11,7 @@ pub(super) struct Awaited(u8);
 const NEXT: u8 = 1;
 /// A poll had found nothing before the last message.
 const LAST: u8 = 2;
-/// That was so of a message since [`Receiver::take_answered`].
+/// A poll had found nothing before some message since [`Receiver::take_answered`].
 const ANSWERED: u8 = 4;
 
 impl Awaited {
