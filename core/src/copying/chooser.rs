@@ -23,7 +23,7 @@ use super::samples::Samples;
 use super::size_class::{SIZE_CLASSES, SizeClass};
 use super::watch::Watch;
 
-/// Groups from one that is timed to the next: while the class is open or its last cost is doubted, and else once it is settled. Messages of the first class are
+/// Groups from one that is timed to the next: while the class is open or its watch presses, and else once it is settled. Messages of the first class are
 /// shorter than a group, so for them these are blocks; and they are timed more rarely once it is settled, since a measurement takes a
 /// larger part of their time.
 const GROUPS_BETWEEN: [u64; 2] = [8, 64];
@@ -312,7 +312,7 @@ impl Class {
     /// Returns the number of blocks from one that is timed to the next.
     fn blocks_between(&self, group_blocks: u32) -> u64 {
         planted!(NeverTriesAgain => if self.is_settled { return u64::MAX >> 2; });
-        let settled = usize::from(self.is_settled && !self.watch.is_doubted());
+        let settled = usize::from(self.is_settled && !self.watch.is_pressing());
         if !self.is_short {
             GROUPS_BETWEEN[settled] * u64::from(group_blocks)
         } else {
@@ -352,20 +352,10 @@ impl Class {
             return self.available.iter().all(|kernel| self.cost(kernel).is_some()) && self.settle();
         }
         if kernel == self.chosen {
-            // After a cost that noise does not explain the next ones are timed soon.
-            self.watch.note(cost);
+            let has_changed = self.note_chosen(cost);
+            // The next ones are timed soon after a cost that noise does not explain, while medians differ, and in an open class.
             self.due = self.timed_at.wrapping_add(self.blocks_between(group_blocks));
-            planted!(OutlierTrusted => if parts(cost, self.watch.reference()) > MUCH_WORSE_Q4 {
-                self.reopen();
-                return false;
-            });
-            if let Some(proof) = self.proof {
-                return self.look_for_proof(proof);
-            }
-            if self.cost(kernel).is_some_and(|median| self.watch.has_moved(median)) {
-                self.reopen();
-            }
-            return false;
+            return has_changed;
         }
         let reference = self.watch.reference();
         if self.proof.is_some() || reference == 0 {
@@ -395,6 +385,22 @@ impl Class {
             self.take(kernel);
         }
         has_won
+    }
+
+    /// Handles a cost of the chosen kernel of a settled class. Returns true if another one is chosen.
+    fn note_chosen(&mut self, cost: u32) -> bool {
+        self.watch.note(cost);
+        planted!(OutlierTrusted => if parts(cost, self.watch.reference()) > MUCH_WORSE_Q4 {
+            self.reopen();
+            return false;
+        });
+        if let Some(proof) = self.proof {
+            return self.look_for_proof(proof);
+        }
+        if self.cost(self.chosen).is_some_and(|median| self.watch.has_moved(median)) {
+            self.reopen();
+        }
+        false
     }
 
     /// Returns the median of a kernel's costs.
@@ -456,7 +462,7 @@ impl Class {
         self.bans[failed] = (self.bans[failed] + 1).min(8);
         self.chosen = proof.before;
         self.news = self.news.wrapping_add(1);
-        self.watch.restart(proof.cost);
+        self.watch.fail(proof.cost);
         true
     }
 }

@@ -2,20 +2,22 @@
 //!
 //! Medians are compared by *cumulative sums* (after E. S. Page, "Continuous inspection schemes", Biometrika 41, 1954): what a median is above the reference,
 //! less a slack that noise explains, is added to one sum, and what it is below to another; a median within the slack takes off a step. A sum that comes to its
-//! limit opens the choice. So a move is found although noise hides it in some of the medians, and two costs in turn, of which the reference is one, seldom open
-//! anything. The slack follows the noise, which is measured from one cost to the next: a move adds to it once. The reference follows while both
+//! limit opens the choice. So a move is found although noise hides it in some of the medians, and two costs in random order, of which the reference is one, seldom
+//! open anything. The slack follows the noise, which is measured from one cost to the next: a move adds to it once. The reference follows while both
 //! sums are 0, so that a move does not carry it along before it is found.
 //!
 //! An opening that changes nothing was *in vain*: it doubles the limit for the next opening, so that noise cannot keep a connection
 //! trying. A move that changes what copies take, and no choice, is not in vain.
+
+use core::mem;
 
 use super::cost::{CLEARLY_BETTER_Q4, MUCH_WORSE_Q4, parts};
 
 /// The reference, of which differences are parts.
 const WHOLE: u32 = 256;
 
-/// Differences above this are as good as this one.
-const FAR: i32 = 1 << 16;
+/// Larger differences count as this one.
+const DIFFERENCE_MAX: i32 = 1 << 16;
 
 /// Most that a difference of two costs adds to the noise: outliers and moves count no more.
 const NOISE_MAX: u32 = 128;
@@ -29,7 +31,7 @@ const SLACK_MIN: i32 = 20;
 /// Slack as parts of the noise, in eighths. A median of five costs has a standard deviation of about half of the mean difference of two costs.
 const SLACK_Q3: i32 = 5;
 /// Factor of the slack while the reference is an average of fewer than this many medians, and so less exact.
-const YOUNG: i32 = 2;
+const YOUNG_FACTOR: i32 = 2;
 const MEDIANS_YOUNG: u8 = 4;
 
 /// Most that a median adds to a sum, in slacks; what it takes off if it is within the slack.
@@ -42,16 +44,17 @@ const PATIENCE_MAX: u8 = 16;
 /// Medians of which the reference is an average.
 const MEDIANS_MAX: u8 = 16;
 
-/// Differences of the costs before and after an opening up to which it was in vain, as halves of the slack, and at most; and up to which the reference was right.
+/// Largest change of the cost over an opening in vain, in halves of the slack; and the largest of all, a quarter.
 const IN_VAIN_Q1: i32 = 3;
 const IN_VAIN_MAX: i32 = 64;
-const RIGHT: i32 = 32;
+/// Largest change up to which the reference from before the opening is kept: an eighth.
+const KEPT_MAX: i32 = 32;
 
 /// Noise explains a single cost between these parts of the reference, in whole sixteenths.
 const DOUBTED_Q4: [u64; 2] = [CLEARLY_BETTER_Q4, MUCH_WORSE_Q4];
 
-/// Most doubted costs in a row that count. Each cost that is not doubted gives one back; at none they do not count, so a machine whose times mean nothing is
-/// not timed densely.
+/// Costs in a row that press for the next ones. Each cost that does not press gives one back; without any left, and so at first, none presses, so that a machine
+/// whose times mean nothing is not timed densely for more than half of the time.
 const DOUBTS_MAX: u8 = 16;
 
 /// The cost of what was chosen, and whether it has changed.
@@ -73,8 +76,9 @@ pub(super) struct Watch {
     /// Reference and its medians when the choice was opened, until it is settled; 0 for none.
     opened_at: u32,
     medians_opened: u8,
-    /// The last opening has replaced what was chosen after a changed cost.
+    /// What was chosen by the last opening has to prove itself; the cost before it had changed.
     is_proving: bool,
+    has_changed: bool,
     is_doubted: bool,
     doubts_left: u8,
 }
@@ -91,6 +95,7 @@ impl Watch {
         opened_at: 0,
         medians_opened: 0,
         is_proving: false,
+        has_changed: false,
         is_doubted: false,
         doubts_left: 0,
     };
@@ -100,9 +105,18 @@ impl Watch {
         self.reference
     }
 
-    /// Returns true if the last cost is far from the reference, or a sum has begun, so that the next ones are to be measured soon.
+    /// Returns true if noise does not explain the last cost: it is no time for trials.
     pub(super) const fn is_doubted(&self) -> bool {
         self.is_doubted
+    }
+
+    /// Returns true if the next costs are to be measured soon: the last one is doubted, or a sum has begun.
+    pub(super) const fn is_pressing(&self) -> bool {
+        self.is_doubted || self.has_sum() && self.doubts_left > 0
+    }
+
+    const fn has_sum(&self) -> bool {
+        self.above > 0 || self.below > 0
     }
 
     /// Returns the factor by which openings in vain have raised the limit of the sums: 1 to 16.
@@ -110,20 +124,20 @@ impl Watch {
         self.patience
     }
 
-    /// Handles a single cost.
+    /// Handles a single cost, before the median that it belongs to.
     pub(super) fn note(&mut self, cost: u32) {
         if self.reference == 0 {
             return;
         }
-        let last = core::mem::replace(&mut self.last, cost);
+        let last = mem::replace(&mut self.last, cost);
         if last > 0 {
             // Not of the reference, which says nothing of costs after a move.
             let change = difference(cost, last, cost.max(last)).unsigned_abs().min(NOISE_MAX);
             self.noise = self.noise - self.noise / NOISE_COSTS + u16::try_from(change).unwrap_or(0);
         }
-        let is_doubted = is_far(cost, self.reference) || self.above.max(self.below) > 0;
-        self.is_doubted = is_doubted && self.doubts_left > 0;
-        self.doubts_left = if is_doubted {
+        let is_far = is_far(cost, self.reference);
+        self.is_doubted = is_far && self.doubts_left > 0;
+        self.doubts_left = if is_far || self.has_sum() {
             self.doubts_left.saturating_sub(1)
         } else {
             (self.doubts_left + 1).min(DOUBTS_MAX)
@@ -142,7 +156,7 @@ impl Watch {
         let fall = difference(self.reference, median, median);
         self.above = summed(self.above, rise, slack, step);
         self.below = summed(self.below, fall, slack, step);
-        if self.above == 0 && self.below == 0 {
+        if !self.has_sum() {
             self.follow(median);
         }
         self.above.max(self.below) >= step * STEPS * i32::from(self.patience)
@@ -151,7 +165,7 @@ impl Watch {
     /// Returns the difference that noise explains.
     fn slack(&self) -> i32 {
         let slack = self.slack_of_noise();
-        if self.medians < MEDIANS_YOUNG { slack * YOUNG } else { slack }
+        if self.medians < MEDIANS_YOUNG { slack * YOUNG_FACTOR } else { slack }
     }
 
     /// Returns the same with an exact reference.
@@ -181,18 +195,18 @@ impl Watch {
         self.restart(0);
     }
 
-    /// The choice is settled. What was chosen before costs so much now, and is replaced or not.
+    /// Begins to watch after an opening, at the end of which what was chosen before costs `cost`. `is_replaced`: another one is chosen.
     pub(super) fn settle(&mut self, cost: u32, is_replaced: bool) {
-        let (opened_at, medians) = (core::mem::take(&mut self.opened_at), self.medians_opened);
+        let (opened_at, medians) = (mem::take(&mut self.opened_at), self.medians_opened);
         let change = difference(cost, opened_at, opened_at).abs();
         let in_vain = (self.slack_of_noise() * IN_VAIN_Q1 / 2).min(IN_VAIN_MAX);
         let was_in_vain = opened_at > 0 && change <= in_vain;
-        self.is_proving = !was_in_vain && is_replaced;
+        (self.is_proving, self.has_changed) = (is_replaced, !was_in_vain);
         self.restart(cost);
         // A replacement may be noise until it has proved itself, and is after a cost that is about the same; a changed cost without one may be a move.
         if was_in_vain && !is_replaced {
-            self.patience = (self.patience * 2).min(PATIENCE_MAX);
-            if change <= RIGHT {
+            self.be_patient();
+            if change <= KEPT_MAX {
                 // The cores may move before there is another reference.
                 (self.reference, self.medians) = (opened_at, medians);
                 self.follow(cost);
@@ -200,12 +214,24 @@ impl Watch {
         }
     }
 
-    /// What was chosen has proved itself at this cost: the opening was not in vain.
+    /// Begins to watch what has proved itself at this cost. If an opening chose it after a changed cost, that was not in vain.
     pub(super) const fn prove(&mut self, cost: u32) {
-        if self.is_proving {
+        if mem::replace(&mut self.is_proving, false) && self.has_changed {
             self.patience = 1;
         }
         self.restart(cost);
+    }
+
+    /// Begins to watch what was there before at this cost, since what was chosen has not proved itself. If an opening chose that, it was in vain.
+    pub(super) fn fail(&mut self, cost: u32) {
+        if mem::replace(&mut self.is_proving, false) {
+            self.be_patient();
+        }
+        self.restart(cost);
+    }
+
+    fn be_patient(&mut self) {
+        self.patience = (self.patience * 2).min(PATIENCE_MAX);
     }
 
     /// Forgets the cost, since copies are made in another way from now on.
@@ -221,10 +247,10 @@ impl Watch {
     }
 }
 
-/// Returns by how many parts of a whole that counts as [`WHOLE`] a cost is above another one, [`FAR`] at most; below it if that is negative.
+/// Returns by how many parts of a whole that counts as [`WHOLE`] a cost is above another one, [`DIFFERENCE_MAX`] at most; below it if that is negative.
 fn difference(cost: u32, other: u32, whole: u32) -> i32 {
     let parts = i64::from(cost).abs_diff(i64::from(other)) * u64::from(WHOLE) / u64::from(whole.max(1));
-    let parts = i32::try_from(parts).unwrap_or(FAR).min(FAR);
+    let parts = i32::try_from(parts).unwrap_or(DIFFERENCE_MAX).min(DIFFERENCE_MAX);
     if cost < other { -parts } else { parts }
 }
 
@@ -400,6 +426,19 @@ mod tests {
         assert_eq!(watch.patience(), 16, "it has to prove itself");
         watch.prove(90);
         assert_eq!(watch.patience(), 1);
+        // After an opening for another cost, and after one for the same.
+        for (now, [proved, failed]) in [(300, [1, 4]), (90, [2, 4])] {
+            let mut watch = Watch { patience: 2, ..Watch::NEW };
+            watch.settle(90, false);
+            watch.open();
+            watch.settle(now, true);
+            let mut other = watch;
+            watch.prove(80);
+            other.fail(90);
+            assert_eq!([watch.patience(), other.patience()], [proved, failed], "{now}");
+            other.fail(90);
+            assert_eq!(other.patience(), failed, "no opening");
+        }
     }
 
     #[test]
@@ -418,12 +457,13 @@ mod tests {
 
     /// Without it the end that opens first, whose peer then tells the time of its chosen kernel rarely, keeps the other one from opening.
     #[test]
-    fn a_sum_that_has_begun_is_a_doubt() {
+    fn a_sum_that_has_begun_presses() {
         let mut watch = settled(8, 0);
-        for (median, is_doubted) in [(1000, false), (1300, true), (1000, false), (780, true), (1000, false)] {
-            assert!(!watch.has_moved(median));
+        for (median, is_pressing) in [(1000, false), (1300, true), (1000, false), (780, true), (1000, false)]
+        {
             watch.note(1000);
-            assert_eq!(watch.is_doubted(), is_doubted, "{median}");
+            assert!(!watch.has_moved(median));
+            assert_eq!((watch.is_pressing(), watch.is_doubted()), (is_pressing, false), "{median}");
         }
     }
 

@@ -93,7 +93,7 @@ pub(crate) struct WindowChooser {
     decider: Decider,
     /// Count of blocks from which on the next chunk is timed.
     due: u64,
-    /// Chunks are timed densely: for a trial or the cost before it, for a proof, or after a doubted cost.
+    /// Chunks are timed densely: for a trial or the cost before it, for a proof, or since the watch presses.
     times_densely: bool,
     /// A chunk was planned in this lap.
     has_planned: bool,
@@ -210,7 +210,7 @@ impl WindowChooser {
         !self.may_choose() || lap_blocks == self.windows.blocks(self.chosen)
     }
 
-    /// Returns true if chunks are timed densely: for a trial or the cost before it, for a proof, or after a doubted cost.
+    /// Returns true if chunks are timed densely: for a trial or the cost before it, for a proof, or since the watch presses.
     #[inline]
     pub(crate) const fn times_densely(&self) -> bool {
         self.times_densely

@@ -211,6 +211,30 @@ fn a_kernel_that_does_not_prove_itself_is_left_alone() {
     assert!(machine.spent < 1012 * machine.blocks, "{} ns a block", machine.spent / machine.blocks);
 }
 
+/// Good in trials, among copies of others, and bad alone: with noise and outliers the class opens now and then, and would choose it each time.
+#[test]
+fn what_fails_to_prove_itself_is_an_opening_in_vain() {
+    let alone = Some((CopyKernel::Streaming, 1100));
+    let mut machine = Machine { noise: 10, outliers: 8, alone, ..Machine::new([1000, 1020, 1550, 800]) };
+    machine.run(400_000);
+    assert!(machine.chooser.changes() <= 40, "{} changes", machine.chooser.changes());
+}
+
+/// Costs in turn, as of messages of two buffers: trials of the sender come in every fourth timing, and must not be the ones that are doubted.
+#[test]
+fn two_costs_in_turn_starve_no_trial() {
+    let mut machine = Machine { noise: 1, ..Machine::new([1000, 1020, 1550, 3100]) };
+    let run = |machine: &mut Machine, ns: [u64; 4], blocks: u64| {
+        for index in 0..blocks {
+            machine.ns = if index / 8 % 2 == 0 { ns } else { ns.map(|ns| ns * 116 / 100) };
+            machine.run(1);
+        }
+    };
+    run(&mut machine, [1000, 1020, 1550, 3100], 20_000);
+    run(&mut machine, [1000, 1020, 600, 3100], 20_000);
+    assert_eq!(machine.chosen(), CopyKernel::Fetching);
+}
+
 /// Long messages are timed by groups, and those below 16 KiB by blocks.
 #[test]
 fn the_distance_of_timed_copies_is_in_groups() {

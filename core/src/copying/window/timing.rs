@@ -81,9 +81,9 @@ impl WindowChooser {
         }
     }
 
-    /// Returns true if copies in the chosen window are to be timed densely: for a trial, or a proof, or since the last one took another time.
+    /// Returns true if copies in the chosen window are to be timed densely: for a trial or a proof, or since the watch presses.
     const fn wants_base(&self) -> bool {
-        self.watch.is_doubted() || self.proof.is_some() || self.series.is_some() || self.to_try > 0
+        self.watch.is_pressing() || self.proof.is_some() || self.series.is_some() || self.to_try > 0
     }
 }
 
