@@ -9,8 +9,8 @@
 //! ```
 //!
 //! While a class is open its kernels are timed in turn, every few blocks. Once it is settled, blocks are timed rarely, and most of those with the
-//! kernel that was chosen: a change of its cost says that the cores moved, and after a cost that noise does not explain the next ones are
-//! timed soon. The others are tried from time to time, those that lose by much up to four times more rarely. A kernel that is better
+//! kernel that was chosen: a change of its cost says that the cores moved. After a cost that noise does not explain, and while medians differ, the next ones
+//! are timed soon. The others are tried from time to time, those that lose by much up to four times more rarely. A kernel that is better
 //! replaces the chosen one only if it is better by a margin.
 //!
 //! A trial is a single block among others that the chosen kernel has copied. What a kernel takes where it has copied all of them may be more, since it

@@ -1,6 +1,6 @@
 //! Costs of copies: nanoseconds for 64 KiB.
 //!
-//! The margins keep the check of distances (docs/testing.md, Distance) within its limits with noise of 25 %. None is tuned to a machine.
+//! The margins keep the series of the check of distances (docs/testing.md, Distance) within its limits. None is tuned to a machine.
 
 /// What takes more than this of another one's time, in sixteenths, does not replace it.
 pub(super) const BETTER_Q4: u64 = 15;

@@ -19,14 +19,14 @@ const WHOLE: u32 = 256;
 /// Larger differences count as this one.
 const DIFFERENCE_MAX: i32 = 1 << 16;
 
-/// Most that a difference of two costs adds to the noise: outliers and moves count no more.
+/// Most that a difference of two costs adds to the noise, a half: an outlier counts twice, a move once, and neither more than noise of 50 %.
 const NOISE_MAX: u32 = 128;
 /// Noise of which nothing is known: that of copies which take up to two fifths more or less.
 const NOISE_START: u16 = 64;
 /// Costs of which the noise is an average.
 const NOISE_COSTS: u16 = 16;
 
-/// Least slack: a thirteenth of the reference.
+/// Least slack: a thirteenth of the reference. With a smaller one, quiet costs that drift by some percent would open choices.
 const SLACK_MIN: i32 = 20;
 /// Slack as parts of the noise, in eighths. A median of five costs has a standard deviation of about half of the mean difference of two costs.
 const SLACK_Q3: i32 = 5;
@@ -36,7 +36,8 @@ const MEDIANS_YOUNG: u8 = 4;
 
 /// Most that a median adds to a sum, in slacks; what it takes off if it is within the slack.
 const STEP_OF_SLACK: i32 = 2;
-/// Medians that open a choice if each adds so much, and no opening was in vain.
+/// Medians that open a choice if each adds so much, and no opening was in vain. Medians of five share costs: three costs make
+/// up to three of them.
 const STEPS: i32 = 4;
 /// Most times as many.
 const PATIENCE_MAX: u8 = 16;
@@ -441,6 +442,27 @@ mod tests {
         }
     }
 
+    /// Whatever the noise.
+    #[test]
+    fn a_change_by_more_than_a_quarter_was_not_in_vain() {
+        for (cost, patience) in [(1250, 2), (1254, 1)] {
+            let mut watch = settled(8, 90);
+            watch.open();
+            watch.settle(cost, false);
+            assert_eq!(watch.patience(), patience, "{cost}");
+        }
+    }
+
+    #[test]
+    fn a_reference_that_is_kept_is_as_young_as_before() {
+        for (medians, slack) in [(2, 40), (3, 20), (8, 20)] {
+            let mut watch = settled(medians, 0);
+            watch.open();
+            watch.settle(1000, false);
+            assert_eq!(watch.slack(), slack, "{medians}");
+        }
+    }
+
     #[test]
     fn absurd_costs_do_no_harm() {
         let mut watch = settled(8, 0);
@@ -483,5 +505,29 @@ mod tests {
         watch.note(100);
         watch.note(20);
         assert!(watch.is_doubted());
+        watch.note(20);
+        assert!(!watch.is_doubted(), "one cost gives one doubt back");
+    }
+
+    #[test]
+    fn noise_explains_a_single_cost_between_11_and_25_sixteenths() {
+        for (cost, is_doubted) in [(687, true), (688, false), (1562, false), (1563, true)] {
+            let mut watch = settled(8, 0);
+            watch.note(cost);
+            assert_eq!(watch.is_doubted(), is_doubted, "{cost}");
+        }
+    }
+
+    #[test]
+    fn a_restart_forgets_the_last_cost() {
+        let mut watch = settled(8, 0);
+        let noise = watch.noise;
+        watch.note(3000);
+        assert!(watch.is_doubted() && watch.noise > noise);
+        let noise = watch.noise;
+        watch.restart(1000);
+        assert!(!watch.is_doubted());
+        watch.note(1000);
+        assert_eq!(watch.noise, noise, "no difference from before");
     }
 }

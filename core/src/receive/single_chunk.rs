@@ -147,7 +147,7 @@ impl<F: Fabric> Receiver<F> {
     fn expect_read(&self, fabric: &mut F, link: &mut F::Link, bytes: u32) {
         let Landing { memory, layout } = self.landing;
         let next = self.at + 1;
-        if !self.awaited.is_last() && next < layout.block_count && layout.flags != FlagPlace::Inside {
+        if !self.awaited.waited_for_last() && next < layout.block_count && layout.flags != FlagPlace::Inside {
             let (flag_at, flag) = (layout.flag_at(next), after(self.sequence));
             let piece = layout.only_piece(next, bytes, true);
             fabric.expect_read(link, memory, flag_at, flag, piece.at, piece.bytes);

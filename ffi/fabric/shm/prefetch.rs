@@ -6,8 +6,9 @@ use crate::fabric::Span;
 /// Longest message in bytes that is prefetched whole for writing: as many lines as a core can request at once. With more, the core waits for its own
 /// requests, and the hardware's prefetcher is faster.
 const WHOLE_BYTES_MAX: usize = 2048;
-/// Most bytes that are prefetched for reading.
+/// Most bytes that are prefetched for reading, and the length of a message from which on they become fewer: reading ahead gained nothing above.
 const READ_BYTES_MAX: usize = 1024;
+const READ_FULL_UP_TO: usize = 2048;
 
 /// Prefetches for writing what [`bytes_before_write`] says.
 #[inline]
@@ -42,8 +43,8 @@ const fn bytes_before_write(bytes: u32, follows_answer: bool) -> usize {
 const fn bytes_before_read(bytes: u32) -> usize {
     match bytes as usize {
         whole @ 0..=READ_BYTES_MAX => whole,
-        0..=WHOLE_BYTES_MAX => READ_BYTES_MAX,
-        longer => (WHOLE_BYTES_MAX + READ_BYTES_MAX).saturating_sub(longer),
+        0..=READ_FULL_UP_TO => READ_BYTES_MAX,
+        longer => (READ_FULL_UP_TO + READ_BYTES_MAX).saturating_sub(longer),
     }
 }
 
