@@ -44,8 +44,7 @@ pub(super) fn judge<'a>(target: &'a Target, measured: &'a Measured) -> Vec<Verdi
                         let steps = sizes
                             .windows(2)
                             .filter_map(|pair| step(measured, class, own(pair[0]), own(pair[1]), share));
-                        // the step that keeps the least of its bandwidth, named by the size that it leads to
-                        verdicts.extend(steps.min_by(|a, b| a.got.median.total_cmp(&b.got.median)));
+                        verdicts.extend(told_steps(steps.collect()));
                         continue;
                     }
                     let is_wanted = |size: &usize| target.sizes.is_empty() || target.sizes.contains(size);
@@ -91,6 +90,15 @@ fn at_size<'a>(target: &Target, measured: &Measured, class: Class, own: Series<'
         outcome: outcome(class, got, is_met),
         figures: [own, rival].map(|of| figure(measured, class, of)),
     })
+}
+
+/// Returns every step that misses the target, or, if none does, the one that keeps the least of its bandwidth. A step is named by the size that it leads to.
+fn told_steps(steps: Vec<Verdict<'_>>) -> Vec<Verdict<'_>> {
+    let is_missed = |step: &Verdict<'_>| step.outcome == Outcome::Missed;
+    if steps.iter().any(is_missed) {
+        return steps.into_iter().filter(is_missed).collect();
+    }
+    steps.into_iter().min_by(|a, b| a.got.median.total_cmp(&b.got.median)).into_iter().collect()
 }
 
 fn step<'a>(

@@ -165,6 +165,32 @@ fn sizes_that_are_not_judged_are_named() {
 }
 
 #[test]
+fn each_step_that_loses_too_much_has_its_row() {
+    let page = |times: [f64; 4]| {
+        let mut figures = Figures::default();
+        let text: String = (0..5).map(|_| round("near")).collect();
+        figures.rounds = Figures::parse(&text).unwrap().rounds;
+        figures.contestants = shm(1.0).remove(0).figures.contestants;
+        for number in 0..5 {
+            for (size, us) in [100, 105, 110, 115].into_iter().zip(times) {
+                figures.add(number, Series { test: "latency", who: "superpipe", place: "reused", size }, us);
+            }
+        }
+        render(&[Measured::new(Part::Steps, figures)], &causes(&["no-cliff"])).unwrap()
+    };
+    let rows = |page: &str, heading| {
+        let told = section(page, heading).to_owned();
+        ["| 105 B |", "| 110 B |", "| 115 B |"].map(|size| told.contains(size))
+    };
+    let two = page([1.0, 1.3, 1.3, 1.7]);
+    assert_eq!(rows(&two, "## Missed targets"), [true, false, true], "{two}");
+    assert_eq!(rows(&two, "## Met targets"), [false; 3]);
+    let none = page([1.0, 1.1, 1.1, 1.1]);
+    assert_eq!(rows(&none, "## Missed targets"), [false; 3]);
+    assert_eq!(rows(&none, "## Met targets"), [true, false, false], "the worst one");
+}
+
+#[test]
 fn every_class_is_judged_by_itself() {
     let judged = |factor| {
         let known = causes(&["near-peers", "large-peers", "far-peers-short", "large-limit"]);
