@@ -16,6 +16,7 @@
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
 //! | [`driver`] | operations, waits, keepalives, handshake |
+//! | [`plan`] | the cost model of the papers: what each protocol takes |
 //!
 //! The protocol is numbered in `docs/wire.md`, which the code cites; how the parts fit is in
 //! `docs/architecture.md`.
@@ -48,6 +49,7 @@ mod job;
 mod job_time;
 mod memory;
 mod nanos;
+pub mod plan;
 mod receive;
 pub mod recorder;
 mod send;
