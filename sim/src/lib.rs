@@ -17,6 +17,7 @@ mod lenders;
 mod memory_nodes;
 pub mod nic;
 mod panic_text;
+mod paper;
 mod picture;
 mod planted;
 mod run;
@@ -33,6 +34,7 @@ pub use nic::{
     CopyStep, CrossingCosts, DISTANCES_MAX, Distance, Distances, MemoryNodes, MemoryUse, NodeOf, Profile,
     Trace, TraceEntry, TraceEvent,
 };
+pub use paper::{Row, paper_rows, table as paper_table};
 pub use picture::TooManyHosts;
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};

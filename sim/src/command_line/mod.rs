@@ -4,6 +4,7 @@ mod distance;
 mod explore;
 mod nodes;
 mod output;
+mod paper;
 #[cfg(superpipe_planted)]
 mod planted;
 mod run;
@@ -45,6 +46,8 @@ enum Command {
     Distance(distance::DistanceArguments),
     /// Check where registered memory should lie on hosts with two memory nodes
     Nodes,
+    /// Make the papers' tables, from runs of the core on the papers' machines
+    Paper(paper::PaperArguments),
     /// Explore every interleaving of small cases, and count the states
     Explore(explore::ExploreArguments),
 }
@@ -61,6 +64,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Planted(options) => planted::run_planted(&options),
         Command::Distance(options) => distance::check_distances(&options),
         Command::Nodes => nodes::check_nodes(),
+        Command::Paper(options) => paper::print_table(&options),
         Command::Explore(options) => explore::explore_all(&options),
     }
 }

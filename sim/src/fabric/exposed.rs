@@ -59,7 +59,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         assert_eq!(from.owner, side, "an end reads what it maps");
         let bytes = length(to);
         let there = self.exposed.read(from, at, bytes);
-        self.spend(side, self.world.profile.copy_ns(u64::from(bytes), u64::from(bytes), kernel));
+        self.spend(side, self.world.profile.copy_ns(u64::from(bytes), u64::from(bytes), kernel, 0));
         to.copy_from_slice(there);
     }
 

@@ -78,6 +78,11 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         landings.filter_map(|(_, key)| *key).map(|key| self.world.whole(key).len() as u64).sum()
     }
 
+    /// Returns when the next job of either end is over.
+    pub(crate) fn next_job_ns(&self) -> Option<u64> {
+        self.grown.iter().flat_map(|grown| &grown.jobs).map(|job| job.due_ns).min()
+    }
+
     pub(super) fn begin_job(
         &mut self,
         side: usize,

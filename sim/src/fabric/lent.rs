@@ -12,8 +12,8 @@ use super::SimFabric;
 use crate::faults::GrowthCase;
 use crate::nic::{Key, MemoryUse, Op, PostRefused, Rights, TraceEvent, Wr};
 
-/// One registration in so many fails.
-const FAIL_ONE_IN: usize = 8;
+/// One registration in so many fails, unless it is set otherwise.
+pub(super) const REFUSED_ONE_IN: usize = 8;
 
 /// Memory of one application, and its registrations. Numbers are never used again.
 #[derive(Debug, Default)]
@@ -61,14 +61,19 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         self.is_forged || self.lent.iter().any(|lent| lent.has_ended) || self.world.has_failed(self.qps[side])
     }
 
-    pub(super) fn register_lent(
+    /// Returns the bytes of memory that was registered with this claim.
+    pub(crate) fn registered_bytes(&self, side: usize, claim: RemoteClaim) -> &[u8] {
+        self.world.whole(Key { node: self.hosts[side], index: claim.key as usize })
+    }
+
+    pub(crate) fn register_lent(
         &mut self,
         side: usize,
         buffer: Buffer,
         bytes: u64,
         remote_write: bool,
     ) -> JobResult<Memory, Memory> {
-        if self.world.fails_job(FAIL_ONE_IN) {
+        if self.world.fails_job(self.lent_refused_one_in) {
             let case = if remote_write { GrowthCase::DestinationRefused } else { GrowthCase::SourceRefused };
             self.world.growth_coverage.count_case(case);
             return Err(JobFailed::Refused);

@@ -77,6 +77,8 @@ pub struct SimFabric<const DIRECT: bool> {
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// End whose turn it is.
     pub(crate) acting: usize,
+    /// One registration of memory of an application in so many fails; 0: none.
+    pub(crate) lent_refused_one_in: usize,
     kernels: KernelSet,
     /// Landing buffers of each end, where distances decide what copies take.
     reuse: [Reuse; 2],
@@ -129,7 +131,11 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 };
                 distances.copy_ns(now_ns, (bytes, reuse_bytes), kernel, way, side as u64)
             }
-            _ => world.profile.copy_ns(bytes, data_bytes, kernel).max(Self::crossing_ns(world, bytes, way)),
+            _ => {
+                let wire_ns = if DIRECT { 0 } else { world.wire_in_use_ns(self.hosts[side]) };
+                let ns = world.profile.copy_ns(bytes, data_bytes, kernel, wire_ns);
+                ns.max(Self::crossing_ns(world, bytes, way))
+            }
         };
         self.spend(side, ns);
     }

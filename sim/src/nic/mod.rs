@@ -214,6 +214,17 @@ impl World {
         self.nodes[node].clock_ns.get()
     }
 
+    /// Returns the time of the next event.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        self.queue.next_ns()
+    }
+
+    /// Returns for how long from now on the wire of a host is in use by what was posted.
+    pub(crate) fn wire_in_use_ns(&self, node: usize) -> u64 {
+        let Node { nic_free_ns, ingress_free_ns, clock_ns, .. } = &self.nodes[node];
+        nic_free_ns.max(ingress_free_ns).saturating_sub(clock_ns.get())
+    }
+
     /// Advances the clock of this host's CPU.
     pub fn spend(&self, node: usize, ns: u64) {
         let clock = &self.nodes[node].clock_ns;

@@ -22,7 +22,11 @@ pub struct CopyStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// B_copy(L) by the size of the data set. The last step holds for all larger ones.
-    pub copy: [CopyStep; 3],
+    pub copy: [CopyStep; 4],
+    /// The data set of all copies. `None`: the landing buffer, since copies cycle through it.
+    pub data_bytes: Option<u64>,
+    /// Part of B_net in percent by which a copy is slower while the wire of its host is in use, at most by half (Denis, section 3).
+    pub contention_percent: u64,
     /// Bytes of CRC32C that a core computes per microsecond.
     pub crc_bytes_per_us: u64,
     /// o: CPU time of preparing and posting one WR.
@@ -100,10 +104,13 @@ impl Profile {
     pub const fn roce_100g() -> Self {
         Self {
             copy: [
+                CopyStep { data_bytes_max: 32 << 10, bytes_per_us: 128_000 },
                 CopyStep { data_bytes_max: 512 << 10, bytes_per_us: 128_000 },
                 CopyStep { data_bytes_max: 16 << 20, bytes_per_us: 54_000 },
                 CopyStep { data_bytes_max: u64::MAX, bytes_per_us: 23_000 },
             ],
+            data_bytes: None,
+            contention_percent: 0,
             crc_bytes_per_us: 32_000,
             post_ns: 75,
             doorbell_ns: 40,
@@ -131,9 +138,10 @@ impl Profile {
         }
     }
 
-    /// Returns the time to copy `bytes` bytes of a data set of `data_bytes`.
+    /// Returns the time to copy `bytes` bytes of a data set, by default of `data_bytes` bytes, while the wire is in use for the first `wire_ns` of it.
     #[must_use]
-    pub fn copy_ns(&self, bytes: u64, data_bytes: u64, kernel: CopyKernel) -> u64 {
+    pub fn copy_ns(&self, bytes: u64, data_bytes: u64, kernel: CopyKernel, wire_ns: u64) -> u64 {
+        let data_bytes = self.data_bytes.unwrap_or(data_bytes);
         let [.., last] = self.copy;
         let fits = |step: &&CopyStep| data_bytes <= step.data_bytes_max;
         let step = match kernel {
@@ -142,7 +150,14 @@ impl Profile {
             }
             CopyKernel::Streaming => last,
         };
-        time_ns(bytes, step.bytes_per_us)
+        let alone = step.bytes_per_us;
+        let lost = self.wire_bytes_per_us * self.contention_percent / 100;
+        let beside = alone.saturating_sub(lost).max(alone / 2);
+        let copied_beside = beside * wire_ns / 1000;
+        match bytes.checked_sub(copied_beside) {
+            Some(left) if wire_ns > 0 => wire_ns + time_ns(left, alone),
+            _ => time_ns(bytes, if wire_ns > 0 { beside } else { alone }),
+        }
     }
 
     /// Returns T_reg(L), with a fault for each page unless the memory is resident.
@@ -166,11 +181,29 @@ mod tests {
     #[test]
     fn times_are_those_of_the_equations() {
         let p = Profile::roce_100g();
-        assert_eq!(p.copy_ns(64_000, 64_000, CopyKernel::Plain), 500);
-        assert_eq!(p.copy_ns(23_000, 1 << 30, CopyKernel::Plain), 1000);
-        assert_eq!(p.copy_ns(23_000, 23_000, CopyKernel::Streaming), 1000);
+        assert_eq!(p.copy_ns(64_000, 64_000, CopyKernel::Plain, 0), 500);
+        assert_eq!(p.copy_ns(23_000, 1 << 30, CopyKernel::Plain, 0), 1000);
+        assert_eq!(p.copy_ns(23_000, 23_000, CopyKernel::Streaming, 0), 1000);
+        assert_eq!(p.copy_ns(23_000, 23_000, CopyKernel::Streaming, 5000), 1000, "nothing contends");
+        let of_memory = Profile { data_bytes: Some(1 << 30), ..p };
+        assert_eq!(of_memory.copy_ns(23_000, 64, CopyKernel::Plain, 0), 1000);
         assert_eq!(p.wire_ns(12_075), 1000);
         assert_eq!(p.registration_ns(8192, true), 16_492);
         assert_eq!(p.registration_ns(8192, false), 16_492 + 2 * 1350);
+    }
+
+    #[test]
+    fn a_copy_beside_the_wire_is_slower_for_as_long() {
+        let machine = Profile {
+            data_bytes: Some(1 << 30),
+            contention_percent: 50,
+            wire_bytes_per_us: 12_000,
+            ..Profile::roce_100g()
+        };
+        let ns = |wire_ns| machine.copy_ns(46_000, 1, CopyKernel::Plain, wire_ns);
+        // 23 bytes a nanosecond alone, and 17 beside the wire.
+        assert_eq!([0, 1000, 2706, 9000].map(ns), [2000, 2261, 2706, 2706]);
+        let fast = Profile { contention_percent: 100, wire_bytes_per_us: 20_000, ..machine };
+        assert_eq!(fast.copy_ns(46_000, 1, CopyKernel::Plain, 9000), 4000, "half of the rate at least");
     }
 }

@@ -54,6 +54,11 @@ impl<E> Queue<E> {
         self.heap.pop().map(|entry| (entry.at_ns, entry.event))
     }
 
+    /// Returns the time of the next event.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.heap.peek().map(|entry| entry.at_ns)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
@@ -69,6 +74,7 @@ mod tests {
         for (at, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (3, 'd'), (9, 'e')] {
             queue.push(at, name);
         }
+        assert_eq!(queue.next_ns(), Some(3));
         let due: Vec<_> = core::iter::from_fn(|| queue.pop_due(5)).collect();
         assert_eq!(due, [(3, 'b'), (3, 'd'), (5, 'a'), (5, 'c')]);
         assert!(!queue.is_empty());
