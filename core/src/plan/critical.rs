@@ -96,7 +96,7 @@ mod tests {
 
     /// Frey and Alonso, section 4.1.
     #[test]
-    fn a_slower_processor_lowers_the_critical_size_and_huge_pages_leave_it() {
+    fn a_slower_processor_lowers_the_critical_size() {
         let critical = T3.critical_bytes(Pages::RESIDENT).unwrap();
         let slow = T3.copy.map(|step| CopyStep { bytes_per_ns: step.bytes_per_ns / 2.0, ..step });
         assert!(Profile { copy: slow, ..T3 }.critical_bytes(Pages::RESIDENT).unwrap() < critical);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_a_round_trip_is_looked_for_on_both_sides_of_a_huge_page() {
+    fn a_round_trip_may_hold_a_huge_page() {
         for (latency_ns, least, most) in [(50_000.0, 2 << 20, 4 << 20), (12_500.0, 64 << 10, 128 << 10)] {
             let bytes = Profile { latency_ns, ..T3 }.registered_in_round_trip_bytes(HUGE);
             assert!((least..most).contains(&bytes), "{bytes}");

@@ -114,7 +114,7 @@ mod tests {
 
     /// Frey and Alonso, section 3.3.
     #[test]
-    fn registering_is_constant_up_to_a_page_and_almost_ten_times_dearer_cold() {
+    fn cold_pages_cost_almost_ten_times_as_much() {
         let ns = |bytes| T3.ns(bytes, Pages::RESIDENT);
         assert_eq!(ns(1), ns(4096));
         assert!((ns(4096) - 20_200.0).abs() < 10.0 && ns(4097) > ns(4096));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn several_cores_register_resident_pages_at_once_and_no_cold_ones() {
+    fn cores_register_resident_pages_at_once_and_no_cold_ones() {
         let ns = |regions, pages, cores| T3.parallel_ns(regions, 1 << 20, pages, cores);
         let gain = |pages| ns(4, pages, 1) / ns(4, pages, 4);
         assert!((gain(Pages::RESIDENT) - 4.0).abs() < 1e-9);
