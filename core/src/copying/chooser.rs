@@ -17,7 +17,7 @@
 //! leaves the caches in another state. So one that was chosen has to prove itself: unless its copies are better than those of the kernel before, that
 //! one comes back, and the other is not tried for a while.
 
-use super::cost::{BETTER_Q4, CLEARLY_BETTER_Q4, MUCH_WORSE_Q4, cost_of, parts};
+use super::cost::{BETTER_Q4, MUCH_WORSE_Q4, cost_of, parts};
 use super::kernel::{CopyKernel, KernelSet};
 use super::samples::Samples;
 use super::size_class::{SIZE_CLASSES, SizeClass};
@@ -218,8 +218,9 @@ impl KernelChooser {
     fn next_to_time(&mut self, class: SizeClass, blocks: u64) -> CopyKernel {
         let class = &mut self.classes[class.index()];
         class.timed_at = blocks;
+        let kernel = class.next(self.trial_every);
         class.due = blocks.wrapping_add(class.blocks_between(self.group_blocks));
-        class.next(self.trial_every)
+        kernel
     }
 
     /// Returns the kernel that the next timed copy of a class that is timed by its peer's wish uses.
@@ -251,6 +252,9 @@ impl KernelChooser {
     /// is compared anew.
     #[cold]
     pub(crate) fn rebase(&mut self) {
+        if self.is_pinned {
+            return;
+        }
         for class in &mut self.classes {
             class.watch.forget();
             if class.proof.is_some() {
@@ -325,12 +329,16 @@ impl Class {
             let fewest = self.available.iter().min_by_key(|kernel| self.samples[*kernel as usize].count());
             return fewest.unwrap_or(self.chosen);
         }
+        // It is no turn, so that no trial is dropped.
+        if self.watch.spend_doubt() && self.proof.is_none() {
+            return self.chosen;
+        }
         self.turn += 1;
         if self.turn == TURNS_MAX {
             self.turn = 0;
             self.banned_to = self.banned_to.map(|turn| turn.saturating_sub(TURNS_MAX));
         }
-        if self.proof.is_some() || self.watch.is_doubted() {
+        if self.proof.is_some() {
             return self.chosen;
         }
         let trial = self.turn / trial_every;
@@ -363,12 +371,10 @@ impl Class {
         }
         let was_much_worse = self.rarer[kernel as usize] > 0;
         if was_much_worse && parts(cost, reference) < BETTER_Q4 {
-            // The chosen kernel may take as long after the move as before.
-            let most = self.watch.patience();
-            // Noise and outliers make no copy as fast as that.
-            self.surprises =
-                if parts(cost, reference) < CLEARLY_BETTER_Q4 { most } else { self.surprises + 1 };
-            if self.surprises >= most {
+            // The chosen kernel may take as long after the move as before. Copies of a few buffers that are in a cache are as fast, so one does not suffice
+            // for ever.
+            self.surprises += 1;
+            if self.surprises >= self.watch.patience() {
                 self.reopen();
                 return false;
             }

@@ -12,7 +12,7 @@ pub(super) const CLEARLY_BETTER_Q4: u64 = 11;
 pub(super) const MUCH_WORSE_Q4: u64 = 24;
 
 /// Longest time of a copy that counts, 1 s: a longer one includes an interruption of the thread.
-pub(super) const NS_MAX: u64 = 1_000_000_000;
+pub(crate) const NS_MAX: u64 = 1_000_000_000;
 
 /// Returns what copying `bytes` bytes in `ns` nanoseconds costs. `None` for an absurd time.
 pub(crate) fn cost_of(bytes: u32, ns: u64) -> Option<u32> {

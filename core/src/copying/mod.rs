@@ -20,7 +20,7 @@ mod windows;
 mod wish;
 
 pub(crate) use chooser::{KernelChooser, Plan, TRIAL_EVERY};
-pub(crate) use cost::cost_of;
+pub(crate) use cost::{NS_MAX, cost_of};
 pub use kernel::{CopyKernel, KernelSet};
 pub(crate) use size_class::SizeClass;
 pub use size_class::{SIZE_CLASSES, size_class_bytes};

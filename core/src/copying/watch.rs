@@ -55,7 +55,7 @@ const KEPT_MAX: i32 = 32;
 const DOUBTED_Q4: [u64; 2] = [CLEARLY_BETTER_Q4, MUCH_WORSE_Q4];
 
 /// Costs in a row that press for the next ones. Each cost that does not press gives one back; without any left, and so at first, none presses, so that a machine
-/// whose times mean nothing is not timed densely for more than half of the time.
+/// whose times mean nothing is not timed densely all of the time.
 const DOUBTS_MAX: u8 = 16;
 
 /// The cost of what was chosen, and whether it has changed.
@@ -106,9 +106,10 @@ impl Watch {
         self.reference
     }
 
-    /// Returns true if noise does not explain the last cost: it is no time for trials.
-    pub(super) const fn is_doubted(&self) -> bool {
-        self.is_doubted
+    /// Returns true if noise does not explain the last cost, for the timing that this brings: it is no time for a trial. Later ones are as usual until the next
+    /// cost is known, which may take many of them.
+    pub(super) const fn spend_doubt(&mut self) -> bool {
+        mem::replace(&mut self.is_doubted, false)
     }
 
     /// Returns true if the next costs are to be measured soon: the last one is doubted, or a sum has begun.
@@ -202,7 +203,8 @@ impl Watch {
         let change = difference(cost, opened_at, opened_at).abs();
         let in_vain = (self.slack_of_noise() * IN_VAIN_Q1 / 2).min(IN_VAIN_MAX);
         let was_in_vain = opened_at > 0 && change <= in_vain;
-        (self.is_proving, self.has_changed) = (is_replaced, !was_in_vain);
+        // One that was asked for says nothing of the noise.
+        (self.is_proving, self.has_changed) = (is_replaced && opened_at > 0, !was_in_vain);
         self.restart(cost);
         // A replacement may be noise until it has proved itself, and is after a cost that is about the same; a changed cost without one may be a move.
         if was_in_vain && !is_replaced {
@@ -241,10 +243,10 @@ impl Watch {
         self.restart(0);
     }
 
-    /// Forgets what was in vain, since another one was better several times.
-    pub(super) const fn relax(&mut self) {
+    /// Ends an opening with a choice that was better several times, and has to prove itself.
+    pub(super) const fn replace(&mut self) {
         self.opened_at = 0;
-        self.patience = 1;
+        (self.is_proving, self.has_changed) = (true, true);
     }
 }
 
@@ -485,7 +487,7 @@ mod tests {
         {
             watch.note(1000);
             assert!(!watch.has_moved(median));
-            assert_eq!((watch.is_pressing(), watch.is_doubted()), (is_pressing, false), "{median}");
+            assert_eq!((watch.is_pressing(), watch.is_doubted), (is_pressing, false), "{median}");
         }
     }
 
@@ -495,18 +497,18 @@ mod tests {
         watch.note(1);
         watch.settle(100, false);
         watch.note(300);
-        assert!(!watch.is_doubted(), "nothing is known of the noise yet");
+        assert!(!watch.is_doubted, "nothing is known of the noise yet");
         (0..40).for_each(|_| watch.note(110));
         let doubted = (0..40).filter(|_| {
             watch.note(300);
-            watch.is_doubted()
+            watch.is_doubted
         });
         assert_eq!(doubted.count(), 16);
         watch.note(100);
         watch.note(20);
-        assert!(watch.is_doubted());
+        assert!(watch.is_doubted);
         watch.note(20);
-        assert!(!watch.is_doubted(), "one cost gives one doubt back");
+        assert!(!watch.is_doubted, "one cost gives one doubt back");
     }
 
     #[test]
@@ -514,7 +516,7 @@ mod tests {
         for (cost, is_doubted) in [(687, true), (688, false), (1562, false), (1563, true)] {
             let mut watch = settled(8, 0);
             watch.note(cost);
-            assert_eq!(watch.is_doubted(), is_doubted, "{cost}");
+            assert_eq!(watch.is_doubted, is_doubted, "{cost}");
         }
     }
 
@@ -523,10 +525,10 @@ mod tests {
         let mut watch = settled(8, 0);
         let noise = watch.noise;
         watch.note(3000);
-        assert!(watch.is_doubted() && watch.noise > noise);
+        assert!(watch.is_doubted && watch.noise > noise);
         let noise = watch.noise;
         watch.restart(1000);
-        assert!(!watch.is_doubted());
+        assert!(!watch.is_doubted);
         watch.note(1000);
         assert_eq!(watch.noise, noise, "no difference from before");
     }

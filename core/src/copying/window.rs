@@ -391,7 +391,7 @@ impl WindowChooser {
         }
         self.end_series(now);
         self.interval_ns = INTERVAL_NS[0];
-        self.watch.relax();
+        self.watch.replace();
         self.proof = Some(Proof { before: self.chosen, was_chosen: self.has_chosen, cost, left: PROOF });
         planted!(WindowFlaps => self.proof = None);
         self.take(trial.candidate);
@@ -427,7 +427,7 @@ impl WindowChooser {
         self.proof = (left > 0).then_some(Proof { left, ..proof });
         let Some(cost) = self.base.median().filter(|_| left == 0) else { return false };
         if cost < proof.cost {
-            self.watch.restart(cost);
+            self.watch.prove(cost);
             return false;
         }
         let failed = self.chosen;
@@ -435,7 +435,7 @@ impl WindowChooser {
         self.failed[failed] = (self.failed[failed] + 1).min(7);
         self.take(proof.before);
         self.has_chosen = proof.was_chosen;
-        self.watch.restart(proof.cost);
+        self.watch.fail(proof.cost);
         true
     }
 }

@@ -3,7 +3,8 @@
 use super::Sender;
 use crate::config::Config;
 use crate::copying::{
-    CopyKernel, KernelChooser, KernelSet, LapNow, Plan, SizeClass, TRIAL_EVERY, WindowChooser, Wish, cost_of,
+    CopyKernel, KernelChooser, KernelSet, LapNow, NS_MAX, Plan, SizeClass, TRIAL_EVERY, WindowChooser, Wish,
+    cost_of,
 };
 use crate::fabric::{Fabric, times_copies};
 use crate::nanos::Nanos;
@@ -95,17 +96,22 @@ impl Kernels {
     fn note_own(&mut self, copy: TimedCopy, blocks: u64) -> Changes {
         self.timed += 1;
         if self.pending.is_full() && self.pending.pop_front().is_some() {
-            self.answered = 0;
-            self.unanswered = self.unanswered.saturating_add(1);
-            if self.unanswered >= UNANSWERED_MAX && !self.counts_own {
-                // From now on something else is measured.
-                self.counts_own = true;
-                self.forget();
-            }
+            self.note_unanswered();
         }
         let kept = self.pending.push_back(copy);
         debug_assert!(kept.is_ok(), "the oldest one was dropped");
         if self.counts_own { self.note(copy, copy.ns, blocks) } else { Changes::default() }
+    }
+
+    /// Handles a timed copy of which the peer has told no time. After many of them this end's own times count alone.
+    fn note_unanswered(&mut self) {
+        self.answered = 0;
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.unanswered >= UNANSWERED_MAX && !self.counts_own {
+            // From now on something else is measured.
+            self.counts_own = true;
+            self.forget();
+        }
     }
 
     /// Handles what the peer says that it has timed, when `blocks` blocks were sent.
@@ -119,6 +125,11 @@ impl Kernels {
         else {
             return Changes::default();
         };
+        if peer_ns > NS_MAX {
+            // It would keep a class open for ever.
+            self.note_unanswered();
+            return Changes::default();
+        }
         self.unanswered = 0;
         if self.counts_own {
             self.answered += 1;
@@ -326,3 +337,6 @@ impl<F: Fabric> Sender<F> {
         &self.kernels.windows
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -334,6 +334,7 @@ fn asking_for_a_choice_is_no_opening_in_vain() {
     let mut machine = Machine { noise: 5, ..Machine::new(NEAR.0) };
     machine.run(3000);
     for _ in 0..4 {
+        machine.chooser.pin(Some(CopyKernel::Plain));
         machine.chooser.pin(None);
         machine.run(2000);
     }
@@ -402,4 +403,64 @@ fn a_kernel_without_proof_is_compared_anew_in_another_window() {
     machine.run(10_000);
     assert!(machine.chooser.state(machine.class).is_settled);
     assert_eq!(machine.chosen(), CopyKernel::String);
+}
+
+/// Messages below 16 KiB choose no streaming stores, and may be given them.
+#[test]
+fn a_given_kernel_stays_in_another_window() {
+    let mut machine = Machine { class: SizeClass::of(4 << 10), ..Machine::new([100, 50, 200, 200]) };
+    while machine.chosen() != CopyKernel::String {
+        machine.run(1);
+    }
+    machine.chooser.pin(Some(CopyKernel::Streaming));
+    machine.chooser.rebase();
+    assert_eq!(machine.chooser.all_chosen(), [CopyKernel::Streaming; SIZE_CLASSES]);
+}
+
+/// Of five buffers in turn one is in no cache: its costs are doubted, and fall on each trial's turn.
+#[test]
+fn a_cold_buffer_in_turn_starves_no_trial() {
+    for start in 0..5 {
+        let mut machine = Machine { noise: 5, ..Machine::new([1000, 1020, 1200, 3100]) };
+        let run = |machine: &mut Machine, ns: [u64; 4], blocks: u64| {
+            for index in 0..blocks {
+                machine.ns = if (index + start) % 5 == 0 { ns.map(|ns| ns * 180 / 100) } else { ns };
+                machine.run(1);
+            }
+        };
+        run(&mut machine, [1000, 1020, 1200, 3100], 19_000);
+        machine.tried = 0;
+        run(&mut machine, [1000, 1020, 500, 3100], 100_000);
+        assert_eq!((machine.chosen(), machine.tried > 0), (CopyKernel::Fetching, true), "{start}");
+    }
+}
+
+/// Copies of some buffers take less than half of the time: a kernel that is much worse seems to be better now and then.
+#[test]
+fn fast_buffers_open_seldom() {
+    let ns = [1000, 1600, 1600, 1600];
+    let mut machine = Machine { noise: 5, ..Machine::new([1000; 4]) };
+    let (mut opened, mut was_settled) = (0, false);
+    for _ in 0..300_000 {
+        let is_slow = machine.random(10) < 8;
+        machine.ns = if is_slow { ns } else { ns.map(|ns| ns * 40 / 100) };
+        machine.run(1);
+        let is_settled = machine.chooser.classes[1].is_settled;
+        opened += u32::from(was_settled && !is_settled);
+        was_settled = is_settled;
+    }
+    assert!(opened <= 30, "{opened} openings");
+}
+
+/// Streaming stores are better in each opening, and never alone.
+#[test]
+fn what_was_asked_for_and_fails_makes_nobody_patient() {
+    let alone = Some((CopyKernel::Streaming, 1100));
+    let mut machine = Machine { alone, noise: 2, ..Machine::new([1000, 1010, 1200, 800]) };
+    for _ in 0..4 {
+        machine.run(1500);
+        machine.chooser.pin(Some(CopyKernel::Plain));
+        machine.chooser.pin(None);
+    }
+    assert_eq!(machine.chooser.classes[1].watch.patience(), 1);
 }

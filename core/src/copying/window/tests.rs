@@ -437,3 +437,15 @@ fn where_nothing_is_timed_asking_for_a_choice_pins_nothing() {
     });
     assert_eq!(windows, [(8, WindowReason::Pinned), (32, WindowReason::Start)]);
 }
+
+/// The smallest window is better in each trial, and not alone.
+#[test]
+fn a_window_that_fails_each_proof_is_opened_seldom() {
+    let mut machine = Machine { noise: 20, ..Machine::new([120, 100, 80]) };
+    for index in 0..300_000 {
+        machine.now += if index % 400 == 0 { 10_000_000 } else { 0 };
+        machine.costs[2] = if machine.chooser.chosen_blocks() == 8 { 140 } else { 80 };
+        machine.run(1);
+    }
+    assert!(machine.chooser.changes() <= 20, "{} changes", machine.chooser.changes());
+}

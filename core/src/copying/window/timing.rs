@@ -83,7 +83,9 @@ impl WindowChooser {
 
     /// Returns true if copies in the chosen window are to be timed densely: for a trial or a proof, or since the watch presses.
     const fn wants_base(&self) -> bool {
-        self.watch.is_pressing() || self.proof.is_some() || self.series.is_some() || self.to_try > 0
+        // Where kernels tell of a move, the watch here is not asked, and its reference does not follow.
+        let is_pressing = !self.kernels_tell && self.watch.is_pressing();
+        is_pressing || self.proof.is_some() || self.series.is_some() || self.to_try > 0
     }
 }
 
