@@ -96,12 +96,12 @@ pub struct Config {
     /// Arrival mode, which both ends must agree on. Default: flag.
     pub arrival: Arrival,
     /// C0: bytes that go with the RTS, before a CTS, since a round trip takes as long as their copy. A message up to this size needs no
-    /// CTS. Default 12 KiB (Denis, section 5); the handshake sets 64 KiB on both fabrics of the library.
+    /// CTS. Default 12 KiB (Denis, section 4); the handshake sets 64 KiB on both fabrics of the library.
     pub c0_bytes: u32,
     /// A message of this length and more goes by one copy if the peer has mapped its memory (wire.md 4.9), also where it is not longer than C0: 1
     /// to 2^30. Default 4 KiB: there it takes 0.4 to 0.6 of the time that the ring takes, at 2 KiB about as long between near cores.
     pub one_copy_bytes: u32,
-    /// q, the growth of chunks, in 1/256: 256 to 1024. Default 384, which is 1.5 (Denis, section 5).
+    /// q, the growth of chunks, in 1/256: 256 to 1024. Default 384, which is 1.5 (Denis, section 4).
     pub growth_q8: u32,
     /// Bytes of a chunk of the pipeline protocol, and, unless 0, of the largest chunk of the superpipeline. Default 0: the pipeline
     /// uses 64 KiB, and the superpipeline is limited by the fold only.

@@ -12,7 +12,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Results almost as good as with the best values (Denis, section 4, Discussion).
+    /// C0 = 12 KiB and q = 1.5, almost as good as the best values (Denis, section 4, Discussion).
     pub const HARDWIRED: Self = Self { c0_bytes: 12_288.0, growth: 1.5, bytes_max: f64::INFINITY };
 
     /// Growth up to which the arithmetic of series takes chunks to be of one size.

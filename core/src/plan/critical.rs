@@ -1,4 +1,4 @@
-//! Where registering a buffer is cheaper than copying it, and what fits into a round trip. Frey and Alonso, sections 3.4, 4.1 and 4.2.
+//! The size from which on registering a buffer is cheaper than copying it, and the largest buffers that are registered inside a round trip. Frey and Alonso, sections 3.4, 4.1 and 4.2.
 
 use super::profile::Profile;
 use super::registration::{BASE_BYTES, HUGE_BYTES, PageSize, Pages};
@@ -13,8 +13,8 @@ impl Profile {
     }
 
     /// Returns the critical size in bytes: the smallest multiple of 4 KiB from which on registering a buffer takes less time than copying it (Frey and Alonso,
-    /// section 4.1). Of cold pages that is the size of their Figure 9, where source and destination are both cold; a landing buffer that is registered is
-    /// resident, so a copy into it faults half as often. `None`: no buffer up to 1 TiB.
+    /// section 4.1). For cold pages source and destination are both cold, with which the 32 KB of their section 4.1 come out; they say "nonresident" and no more. A
+    /// landing buffer that is registered is resident, so a copy into it faults half as often. `None`: no buffer up to 1 TiB.
     #[must_use]
     pub fn critical_bytes(&self, pages: Pages) -> Option<u64> {
         first_that(pages, |bytes| self.registration.ns(bytes, pages) < self.refill_ns(bytes, pages))
@@ -39,8 +39,8 @@ impl Profile {
 /// Largest buffer that is looked at.
 const BYTES_MAX: u64 = 1 << 40;
 
-/// Returns the smallest size in whole pages of 4 KiB from which on a condition holds. Up to 2 MiB, and from there on, it holds for all larger sizes if it holds for
-/// one. Huge pages make costs fall at 2 MiB, so there it may hold below and not above.
+/// Returns the smallest size in whole pages of 4 KiB from which on a condition holds. The condition must not cease to hold as the size grows, except at 2 MiB for huge
+/// pages, whose costs fall there.
 fn first_that(pages: Pages, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if !holds(BYTES_MAX) {
         return None;

@@ -7,9 +7,9 @@ use super::registration::{Deregistration, Registration};
 /// A named machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// Its name.
+    /// For reports.
     pub name: &'static str,
-    /// Its costs.
+    /// Costs of machine and fabric.
     pub profile: Profile,
 }
 
@@ -38,11 +38,11 @@ impl Machine {
     /// Cluster `graphene` of Denis: ConnectX DDR, Intel Xeon X3440 with four cores.
     ///
     /// - From the text: λ_reg = 68 µs, B_reg = 20 GB/s (section 2).
-    /// - Fitted: B_net = 2.0 GB/s (91 % with registration), B_copy of memory = 5.4 GB/s (57 % with two copies), g = 0.25 µs (Figure 6).
-    /// - Chosen: λ = 1.27 µs; any from 0.74 to 1.48 µs gives a C0 of the rendezvous of 8 to 16 KB. A copy beside the wire is slower by all of B_net, the most that
+    /// - Fitted: B_net = 2.0 GB/s (91 % with registration), B_copy of memory = 5.4 GB/s (57 % with two copies).
+    /// - Chosen: g = 0.25 µs, with which 16 KB lose the 15 % of section 5; λ = 1.27 µs; any from 0.74 to 1.48 µs gives a C0 of the rendezvous of 8 to 16 KB. A copy beside the wire is slower by all of B_net, the most that
     ///   section 3 allows.
     /// - Assumed: o = 0.2 µs ("the same order of magnitude" as g); 10, 9 and 8 GB/s in data sets of 32 KiB, 256 KiB and 8 MiB, the caches of this processor;
-    ///   faults, deregistration and huge pages are those of the T3.
+    ///   faults, deregistration and huge pages, also of faults, are those of the T3.
     pub const GRAPHENE: Self = Self {
         name: "graphene",
         profile: Profile {

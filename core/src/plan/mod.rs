@@ -15,7 +15,8 @@
 //!
 //! *Denis* is "A High Performance Superpipeline Protocol for InfiniBand" (Euro-Par 2011), *Frey and Alonso* are "Minimizing the Hidden Cost of RDMA"
 //! (ICDCS 2009). Everything here is pure arithmetic in `f64`: times are nanoseconds, bandwidths bytes per nanosecond, which is GB/s. Equations of the papers
-//! are as printed, with the conditions under which they hold.
+//! are as printed, with the conditions under which they hold, but for: equation 4 and q, which have the bandwidth of copies beside the wire; the last chunk of equation 8, which
+//! is C_(n-1); and messages and chunks of less than one of their units (a page, a chunk), which count as one.
 
 mod chunks;
 mod critical;

@@ -12,7 +12,7 @@ pub enum PageSize {
 /// Pages of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pages {
-    /// Their size.
+    /// 4 KiB or 2 MiB.
     pub size: PageSize,
     /// They are resident, so that no access faults.
     pub are_resident: bool,

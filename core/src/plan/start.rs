@@ -1,15 +1,15 @@
-//! What a message waits for before its first byte leaves.
+//! Start of a message: the wait before its first byte leaves.
 
-/// The begin of a message.
+/// Start of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Start {
     /// Without a rendezvous: the receiver has memory for all of it. The papers' raw protocols.
     Raw,
-    /// A rendezvous, and then the preparation: the copy of the first chunk, or registrations. What superpipe's register protocols do, since the receiver
-    /// registers once it knows of the message (wire.md 4.8).
+    /// A rendezvous, and then the preparation: the copy of the first chunk, or registrations. superpipe's register protocols take as long, since the receiver
+    /// registers between RTS and CTS, while the sender does (wire.md 4.8).
     Rendezvous,
-    /// The preparation during the rendezvous. Of the first copy: Denis, section 4. Of registrations at both ends: Frey and Alonso, section 4.2, if the receiver
-    /// knows its buffer before it knows of the message.
+    /// The preparation during the rendezvous: the first copy (Denis, section 4), or registrations at both ends (Denis, section 6, with reference 11), if the
+    /// receiver registers its buffer before it knows of the message.
     Overlapped,
     /// The first chunk is copied and goes with the RTS, and the others wait for the CTS: superpipe's optimistic start (wire.md 4.5). Nothing can be registered so:
     /// for registrations it is a rendezvous.
@@ -27,7 +27,7 @@ impl Start {
         }
     }
 
-    /// Returns the begin of a message by remote writes, which need the CTS.
+    /// Returns the start of a message by remote writes, which need the CTS.
     pub(super) const fn of_registration(self) -> Self {
         match self {
             Self::Optimistic => Self::Rendezvous,

@@ -1,5 +1,6 @@
 //! Time of a message in chunks, chunk by chunk. The equations are its closed forms where a copy is faster than the wire and chunks grow no faster than that
-//! allows; this holds everywhere, and counts what they leave out: flags, cold pages, the wait for the CTS, a largest chunk.
+//! allows; this holds beyond that, and counts what they leave out: flags, cold pages, the wait for the CTS, a largest chunk. It knows no folds, so no wait for
+//! acknowledgements, and copies all chunks but the first at the bandwidth beside the wire, also where the wire is idle.
 //!
 //! ```text
 //! sender    copy 0 | copy 1    | copy 2         |
@@ -20,11 +21,11 @@ const FLAG_BYTES: f64 = 8.0;
 pub struct ChunkedCopy {
     /// Bytes of the message.
     pub bytes: u64,
-    /// Its chunks.
+    /// Sizes of the chunks.
     pub chunks: Chunks,
     /// Bytes of a sub-block, each with a flag; `None`: the receiver copies a chunk out once it is whole.
     pub block_bytes: Option<f64>,
-    /// Its begin.
+    /// Wait before the first chunk.
     pub start: Start,
     /// Pages of its source and its destination. A copy faults in those that are cold.
     pub pages: [Pages; 2],

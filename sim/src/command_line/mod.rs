@@ -46,7 +46,7 @@ enum Command {
     Distance(distance::DistanceArguments),
     /// Check where registered memory should lie on hosts with two memory nodes
     Nodes,
-    /// Make the papers' tables, from runs of the core on the papers' machines
+    /// Make the papers' results, from runs of the core on the papers' machines
     Paper(paper::PaperArguments),
     /// Explore every interleaving of small cases, and count the states
     Explore(explore::ExploreArguments),

@@ -1,11 +1,11 @@
-//! `paper`: the papers' tables, measured beside expected.
+//! `paper`: the papers' results, measured beside expected.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
 use clap::Args;
-use superpipe_sim::{Row, paper_rows, paper_table};
+use superpipe_sim::{FigureName, Row, paper_rows, paper_table};
 
 use super::{EXIT_INTEGRITY, EXIT_LOCAL_IO};
 
@@ -17,6 +17,9 @@ pub(super) struct PaperArguments {
     /// Fail if this file has another table between its marks
     #[arg(long, value_name = "FILE", conflicts_with = "into")]
     check: Option<PathBuf>,
+    /// Write each figure into this directory, too, as NAME.csv and NAME.svg
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 /// The lines of a file between which the table is.
@@ -27,12 +30,16 @@ pub(super) fn print_table(options: &PaperArguments) -> ExitCode {
     let rows = match paper_rows() {
         Ok(rows) => rows,
         Err(text) => {
-            println!("{text}");
+            eprintln!("superpipe-sim: {text}");
             return ExitCode::from(EXIT_INTEGRITY);
         }
     };
     let text = paper_table(&rows);
     print!("{text}");
+    let is_met = |row: &Row| row.is_met;
+    if !rows.iter().all(is_met) {
+        return ExitCode::from(EXIT_INTEGRITY);
+    }
     let done = match (&options.into, &options.check) {
         (Some(path), _) => put_between_marks(path, &text).map(|()| true),
         (None, Some(path)) => is_between_marks(path, &text),
@@ -49,8 +56,24 @@ pub(super) fn print_table(options: &PaperArguments) -> ExitCode {
             return ExitCode::from(EXIT_LOCAL_IO);
         }
     }
-    let is_met = |row: &Row| row.is_met;
-    if rows.iter().all(is_met) { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
+    if let Some(directory) = &options.figures
+        && let Err(text) = write_figures(directory)
+    {
+        eprintln!("superpipe-sim: {text}");
+        return ExitCode::from(EXIT_LOCAL_IO);
+    }
+    ExitCode::SUCCESS
+}
+
+fn write_figures(directory: &Path) -> Result<(), String> {
+    let io_error = |error: io::Error| format!("{}: {error}", directory.display());
+    fs::create_dir_all(directory).map_err(io_error)?;
+    for name in FigureName::ALL {
+        let figure = name.make()?;
+        fs::write(directory.join(format!("{name}.csv")), figure.csv()).map_err(io_error)?;
+        fs::write(directory.join(format!("{name}.svg")), figure.svg()?).map_err(io_error)?;
+    }
+    Ok(())
 }
 
 fn put_between_marks(path: &Path, table: &str) -> io::Result<()> {

@@ -66,6 +66,13 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         self.world.whole(Key { node: self.hosts[side], index: claim.key as usize })
     }
 
+    /// Sets all bytes of memory that was registered with this claim to 0.
+    pub(crate) fn clear_registered(&mut self, side: usize, claim: RemoteClaim) {
+        let key = Key { node: self.hosts[side], index: claim.key as usize };
+        let bytes = u32::try_from(self.world.whole(key).len()).unwrap_or(u32::MAX);
+        self.world.bytes_mut(key, 0, bytes).unwrap_or_else(|error| panic!("{error}")).fill(0);
+    }
+
     pub(crate) fn register_lent(
         &mut self,
         side: usize,

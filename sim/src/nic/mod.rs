@@ -219,7 +219,7 @@ impl World {
         self.queue.next_ns()
     }
 
-    /// Returns for how long from now on the wire of a host is in use by what was posted.
+    /// Returns the time from now until the wire of a host has sent and received all that was posted. It counts as in use until then.
     pub(crate) fn wire_in_use_ns(&self, node: usize) -> u64 {
         let Node { nic_free_ns, ingress_free_ns, clock_ns, .. } = &self.nodes[node];
         nic_free_ns.max(ingress_free_ns).saturating_sub(clock_ns.get())

@@ -25,7 +25,8 @@ pub struct Profile {
     pub copy: [CopyStep; 4],
     /// The data set of all copies. `None`: the landing buffer, since copies cycle through it.
     pub data_bytes: Option<u64>,
-    /// Part of B_net in percent by which a copy is slower while the wire of its host is in use, at most by half (Denis, section 3).
+    /// Part of B_net in percent by which a copy is slower while the wire of its host is in use: at most 100 (Denis, section 3). The copy keeps half of its rate at
+    /// least, which is an assumption.
     pub contention_percent: u64,
     /// Bytes of CRC32C that a core computes per microsecond.
     pub crc_bytes_per_us: u64,
@@ -138,7 +139,8 @@ impl Profile {
         }
     }
 
-    /// Returns the time to copy `bytes` bytes of a data set, by default of `data_bytes` bytes, while the wire is in use for the first `wire_ns` of it.
+    /// Returns the time to copy `bytes` bytes, if the wire is in use for the first `wire_ns` of that. `data_bytes` is the data set unless
+    /// [`Profile::data_bytes`] gives one.
     #[must_use]
     pub fn copy_ns(&self, bytes: u64, data_bytes: u64, kernel: CopyKernel, wire_ns: u64) -> u64 {
         let data_bytes = self.data_bytes.unwrap_or(data_bytes);

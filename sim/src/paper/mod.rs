@@ -1,5 +1,8 @@
-//! The papers' tables, from runs of the core on the papers' machines, beside the model and what the papers print. docs/papers.md.
+//! The papers' results, from runs of the core on the papers' machines, beside the model and what the papers print. docs/papers.md.
 
+mod experiment;
+mod figure;
+mod figures;
 mod machine;
 mod ping_pong;
 mod row;
@@ -9,6 +12,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
+pub use figure::Figure;
+pub use figures::FigureName;
 pub use row::{Row, table};
 
 /// Makes all rows, on all cores.

@@ -1,0 +1,69 @@
+//! One experiment: messages of one length on a machine of the papers.
+
+use superpipe_core::plan::Machine;
+use superpipe_core::{Config, FlagPlace, Layout, Protocol};
+
+use super::machine::simulated;
+use super::ping_pong::{Buffers, PingPong};
+
+/// Bytes of a block: the papers' sub-blocks.
+pub(super) const BLOCK_BYTES: u32 = 4096;
+
+/// Messages of one length on a machine of the papers.
+#[derive(Clone, Copy)]
+pub(super) struct Experiment {
+    pub(super) machine: Machine,
+    pub(super) config: Config,
+    pub(super) buffers: Buffers,
+    pub(super) bytes: u64,
+    /// Bytes of the landing buffer; `None`: as many as the message needs at once.
+    pub(super) landing_bytes: Option<u64>,
+}
+
+impl Experiment {
+    /// Makes an experiment whose landing buffer holds a message.
+    pub(super) const fn on(
+        machine: &Machine,
+        protocol: Protocol,
+        buffers: Buffers,
+        bytes: u64,
+        config: Config,
+    ) -> Self {
+        // Messages up to C0 go in blocks, whatever the protocol.
+        let c0_bytes = if matches!(buffers, Buffers::Unnamed) { config.c0_bytes } else { 1 };
+        let config = Config { protocol, c0_bytes, folds: 1, ..config };
+        Self { machine: *machine, config, buffers, bytes, landing_bytes: None }
+    }
+
+    fn ping_pong(self) -> Result<PingPong, String> {
+        let blocks = match self.landing_bytes {
+            Some(bytes) => bytes / u64::from(BLOCK_BYTES),
+            // A block has a flag, and the first one of each chunk a slot line; one block is kept free.
+            None => self.bytes / u64::from(BLOCK_BYTES - 64) + 4,
+        };
+        let block_count = u32::try_from(blocks).map_err(|error| error.to_string())?;
+        Ok(PingPong {
+            profile: simulated(&self.machine, self.bytes),
+            config: self.config,
+            layout: Layout { block_bytes: BLOCK_BYTES, block_count, flags: FlagPlace::Inside },
+            buffers: self.buffers,
+            bytes: usize::try_from(self.bytes).map_err(|error| error.to_string())?,
+        })
+    }
+
+    /// Returns the nanoseconds of each of `count` messages, there and back in turn.
+    pub(super) fn times(self, count: u64) -> Result<Vec<f64>, String> {
+        let times = self.ping_pong()?.play(count)?;
+        Ok(times.into_iter().map(|ns| ns as f64).collect())
+    }
+
+    /// Returns the nanoseconds of the first message. It begins at the first block, so it is not cut by the end of the landing buffer.
+    pub(super) fn ns(self) -> Result<f64, String> {
+        self.times(1)?.first().copied().ok_or_else(|| "no message".to_owned())
+    }
+
+    /// Returns the chunks of the first message.
+    pub(super) fn chunks(self) -> Result<f64, String> {
+        self.ping_pong()?.chunks().map(|count| count as f64)
+    }
+}
