@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_has_a_line_for_each_size_and_a_column_for_each_curve() {
+    fn a_line_for_each_size_and_a_column_for_each_curve() {
         let one = Curve { title: "one, first", points: vec![(10, 1.0), (20, 2.0)] };
         let two = Curve { title: "two", points: vec![(20, 4.5)] };
         for values in [Values::Bandwidth, Values::Time] {
