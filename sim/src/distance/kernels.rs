@@ -142,7 +142,7 @@ const OUTLIERS: [u64; 12] = [8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 25, 30];
 /// Most changes of all these runs together.
 const OUTLIER_CHANGES_MAX: u64 = 4;
 /// Most time of all of them, in percent of the time with the best kernels.
-const OUTLIER_PERCENT_MAX: u64 = 106;
+const OUTLIER_PERCENT_MAX: u64 = 102;
 /// Messages of each of these runs.
 const OUTLIER_MESSAGES: u64 = 400;
 
