@@ -71,8 +71,11 @@ impl Kernels {
         } else {
             KernelChooser::PLAIN
         };
-        let windows = WindowChooser::new(config.window_bytes, blocks);
-        let timed_bytes = config.timed_bytes;
+        Self::of(chooser, WindowChooser::new(config.window_bytes, blocks), config.timed_bytes)
+    }
+
+    /// Begins with these choices. Of messages of `timed_bytes` bytes and more copies are timed.
+    const fn of(chooser: KernelChooser, windows: WindowChooser, timed_bytes: u32) -> Self {
         Self {
             chooser,
             windows,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use clap::Args;
-use superpipe_sim::{FigureName, Row, paper_rows, paper_table};
+use superpipe_sim::{FigureName, FigureRuns, Row, paper_rows, paper_table};
 
 use super::{EXIT_INTEGRITY, EXIT_LOCAL_IO};
 
@@ -68,8 +68,9 @@ pub(super) fn print_table(options: &PaperArguments) -> ExitCode {
 fn write_figures(directory: &Path) -> Result<(), String> {
     let io_error = |error: io::Error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(io_error)?;
+    let mut runs = FigureRuns::default();
     for name in FigureName::ALL {
-        let figure = name.make()?;
+        let figure = name.make(&mut runs)?;
         fs::write(directory.join(format!("{name}.csv")), figure.csv()).map_err(io_error)?;
         fs::write(directory.join(format!("{name}.svg")), figure.svg()?).map_err(io_error)?;
     }

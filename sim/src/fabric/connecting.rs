@@ -88,7 +88,6 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             partial_blocks: RefCell::default(),
             recorders: [None, None],
             acting: 0,
-            lent_refused_one_in: super::lent::REFUSED_ONE_IN,
         };
         if flags.notify || flags.lends {
             sim.post_receives(world, 0);

@@ -12,6 +12,8 @@ pub(crate) struct ArrivalFlags {
     pub(crate) notify: bool,
     /// The applications lend memory, so that the ends of remote writes are notified.
     pub(crate) lends: bool,
+    /// One registration of what they lend in so many fails; 0: none.
+    pub(crate) refuses_one_in: usize,
     /// Bits of the CRC. Fewer than 32 show how often it fails.
     pub(crate) crc_bits: u32,
 }

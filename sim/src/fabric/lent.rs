@@ -12,9 +12,6 @@ use super::SimFabric;
 use crate::faults::GrowthCase;
 use crate::nic::{Key, MemoryUse, Op, PostRefused, Rights, TraceEvent, Wr};
 
-/// One registration in so many fails, unless it is set otherwise.
-pub(super) const REFUSED_ONE_IN: usize = 8;
-
 /// Memory of one application, and its registrations. Numbers are never used again.
 #[derive(Debug, Default)]
 pub(super) struct LentMemory {
@@ -80,7 +77,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         bytes: u64,
         remote_write: bool,
     ) -> JobResult<Memory, Memory> {
-        if self.world.fails_job(self.lent_refused_one_in) {
+        if self.world.fails_job(self.flags.refuses_one_in) {
             let case = if remote_write { GrowthCase::DestinationRefused } else { GrowthCase::SourceRefused };
             self.world.growth_coverage.count_case(case);
             return Err(JobFailed::Refused);

@@ -77,8 +77,6 @@ pub struct SimFabric<const DIRECT: bool> {
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
     /// End whose turn it is.
     pub(crate) acting: usize,
-    /// One registration of memory of an application in so many fails; 0: none.
-    pub(crate) lent_refused_one_in: usize,
     kernels: KernelSet,
     /// Landing buffers of each end, where distances decide what copies take.
     reuse: [Reuse; 2],

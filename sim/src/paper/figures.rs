@@ -3,6 +3,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
 
@@ -70,11 +71,11 @@ impl FigureName {
         }
     }
 
-    /// Makes the figure, on all cores.
+    /// Makes the figure, on all cores. `runs` has those of figures that were made before.
     ///
     /// # Errors
     /// The first run that fails.
-    pub fn make(self) -> Result<Figure, String> {
+    pub fn make(self, runs: &mut Runs) -> Result<Figure, String> {
         let (graphene, infini, t3) = (&Machine::GRAPHENE, &Machine::INFINI, &Machine::CHELSIO_T3);
         match self {
             Self::Registration => Ok(Figure {
@@ -87,12 +88,12 @@ impl FigureName {
                     bandwidths("memcpy", |bytes| graphene.profile.copy_ns(bytes as f64, bytes)),
                 ],
             }),
-            Self::Naive => runs(
+            Self::Naive => runs.figure(
                 "Naive protocols, graphene (Denis, Figure 2; runs)",
                 &[(graphene, RAW), (graphene, REGISTER), (graphene, COPY)],
             ),
             Self::Pipeline => {
-                let figure = runs(
+                let figure = runs.figure(
                     "Pipeline with the optimal chunk, graphene (Denis, Figure 4; runs, and the model)",
                     &[(graphene, RAW), (graphene, PIPELINE), (graphene, COPY), (graphene, REGISTER)],
                 );
@@ -106,14 +107,16 @@ impl FigureName {
                 })
             }
             Self::SuperpipelineGraphene => superpipeline(
+                runs,
                 "Superpipeline, graphene (Denis, Figure 6, left; runs, and the model)",
                 graphene,
             ),
             Self::SuperpipelineInfini => superpipeline(
+                runs,
                 "Superpipeline, infini, all assumed (Denis, Figure 6, right; runs, and the model)",
                 infini,
             ),
-            Self::FirstAndBest => runs(
+            Self::FirstAndBest => runs.figure(
                 "First message of a superpipeline and of a cache of registrations, and the best ones, graphene (Denis, Figure 7; runs)",
                 &[(graphene, RAW), (graphene, SUPERPIPELINE), (graphene, REGISTER)],
             ),
@@ -204,39 +207,57 @@ fn run_ns(machine: &Machine, way: Way, bytes: u64) -> Result<f64, String> {
     Experiment::on(machine, way.protocol, way.buffers, bytes, config).ns()
 }
 
-/// Makes a figure of bandwidths by runs.
-fn runs(title: &'static str, ways: &[(&Machine, Way)]) -> Result<Figure, String> {
-    let sizes = sizes(MESSAGE_BYTES);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    // The longest runs first.
-    let count = sizes.len() * ways.len();
-    let run_next = || {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let (machine, way) = ways.get(number % ways.len()).filter(|_| number < count)?;
-        let bytes = sizes[sizes.len() - 1 - number / ways.len()];
-        let ns = run_ns(machine, *way, bytes);
-        done.lock().unwrap_or_else(|error| panic!("{error}")).push((number % ways.len(), bytes, ns));
-        Some(())
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| while run_next().is_some() {});
-        }
-    });
-    let mut curves: Vec<Curve> =
-        ways.iter().map(|(_, way)| Curve { title: way.title, points: Vec::new() }).collect();
-    let mut done = done.into_inner().unwrap_or_else(|error| panic!("{error}"));
-    done.sort_by_key(|(way, bytes, _)| (*way, *bytes));
-    for (way, bytes, ns) in done {
-        curves[way].points.push((bytes, bandwidth(bytes, ns?)));
+/// Times of messages, by machine, way and size. Figures share many of them.
+#[derive(Debug, Default)]
+pub struct Runs(BTreeMap<(&'static str, &'static str, u64), f64>);
+
+impl Runs {
+    /// Makes a figure of bandwidths.
+    fn figure(&mut self, title: &'static str, ways: &[(&Machine, Way)]) -> Result<Figure, String> {
+        let sizes = sizes(MESSAGE_BYTES);
+        self.make(ways, &sizes)?;
+        let curve = |(machine, way): &(&Machine, Way)| {
+            let point = |&bytes: &u64| {
+                let ns = self.0.get(&(machine.name, way.title, bytes)).copied();
+                (bytes, bandwidth(bytes, ns.unwrap_or(f64::NAN)))
+            };
+            Curve { title: way.title, points: sizes.iter().map(point).collect() }
+        };
+        Ok(Figure { title, values: Values::Bandwidth, curves: ways.iter().map(curve).collect() })
     }
-    Ok(Figure { title, values: Values::Bandwidth, curves })
+
+    /// Makes the runs that are missing, the longest first.
+    fn make(&mut self, ways: &[(&Machine, Way)], sizes: &[u64]) -> Result<(), String> {
+        let wanted =
+            sizes.iter().rev().flat_map(|bytes| ways.iter().map(|(machine, way)| (*machine, *way, *bytes)));
+        let missing: Vec<_> = wanted
+            .filter(|(machine, way, bytes)| !self.0.contains_key(&(machine.name, way.title, *bytes)))
+            .collect();
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let run_next = || {
+            let (machine, way, bytes) = *missing.get(next.fetch_add(1, Ordering::Relaxed))?;
+            let ns = run_ns(machine, way, bytes);
+            done.lock()
+                .unwrap_or_else(|error| panic!("{error}"))
+                .push(((machine.name, way.title, bytes), ns));
+            Some(())
+        };
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| while run_next().is_some() {});
+            }
+        });
+        for (run, ns) in done.into_inner().unwrap_or_else(|error| panic!("{error}")) {
+            self.0.insert(run, ns?);
+        }
+        Ok(())
+    }
 }
 
-fn superpipeline(title: &'static str, machine: &Machine) -> Result<Figure, String> {
-    let mut figure =
-        runs(title, &[(machine, RAW), (machine, SUPERPIPELINE), (machine, REGISTER), (machine, COPY)])?;
+fn superpipeline(runs: &mut Runs, title: &'static str, machine: &Machine) -> Result<Figure, String> {
+    let ways = [RAW, SUPERPIPELINE, REGISTER, COPY].map(|way| (machine, way));
+    let mut figure = runs.figure(title, &ways)?;
     let model =
         |bytes| ChunkedCopy::superpipeline(bytes, Chunks::HARDWIRED, Start::Optimistic).ns(&machine.profile);
     figure.curves.push(bandwidths("superpipeline by the model", model));

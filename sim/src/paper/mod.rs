@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 
 pub use figure::Figure;
-pub use figures::FigureName;
+pub use figures::{FigureName, Runs};
 pub use row::{Row, table};
 
 /// Makes all rows, on all cores.

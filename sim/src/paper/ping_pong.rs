@@ -122,12 +122,12 @@ impl PingPong {
             checked: false,
             notify: self.config.arrival == Arrival::Notify,
             lends: self.buffers != Buffers::Unnamed,
+            refuses_one_in: 0,
             crc_bits: 32,
         };
         let mut fabric =
             SimFabric::connect(&mut world, [0, 1], &setup, flags).map_err(|error| error.to_string())?;
         fabric.world = world;
-        fabric.lent_refused_one_in = 0;
         fabric.start(0);
         let end = |side: usize| {
             let attachment = fabric.attachment(side);

@@ -16,6 +16,9 @@ use crate::nic::{NotRegistered, TraceEvent, World};
 /// the timeouts are short.
 const NEED_KEEPALIVE: [Fault; 3] = [Fault::SplitPacket, Fault::OvertakenWrite, Fault::LateAcknowledgement];
 
+/// One registration of memory that applications lend in so many fails.
+const REGISTRATION_REFUSED_ONE_IN: usize = 8;
+
 /// Applications at both ends.
 enum Applications<const DIRECT: bool> {
     /// A script, which must be carried out to its end.
@@ -53,7 +56,13 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         let arrival = plan.script.configs[0].arrival;
         let (checked, notify) = (arrival == Arrival::CheckedFlag, arrival == Arrival::Notify);
         let lends = plan.lenders.is_some() && !DIRECT;
-        let flags = ArrivalFlags { checked, notify, lends, crc_bits: case.crc_bits };
+        let flags = ArrivalFlags {
+            checked,
+            notify,
+            lends,
+            refuses_one_in: REGISTRATION_REFUSED_ONE_IN,
+            crc_bits: case.crc_bits,
+        };
         let mut fabric = SimFabric::connect(world, plan.hosts, &plan.script.setup, flags)?;
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];

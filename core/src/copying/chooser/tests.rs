@@ -464,3 +464,24 @@ fn what_was_asked_for_and_fails_makes_nobody_patient() {
     }
     assert_eq!(machine.chooser.classes[1].watch.patience(), 1);
 }
+
+/// A choice that proves itself after a changed cost ends the patience that openings in vain have made.
+#[test]
+fn a_proof_ends_the_patience() {
+    let mut machine = Machine { noise: 3, ..Machine::new([1000, 1020, 1550, 3100]) };
+    machine.run(5000);
+    let patience = |machine: &Machine| machine.chooser.classes[1].watch.patience();
+    // Costs that change for a while, and are as before when all kernels were timed again.
+    for _ in 0..4 {
+        machine.ns = [1240, 1260, 1920, 3800];
+        while machine.chooser.classes[1].is_settled {
+            machine.run(1);
+        }
+        machine.ns = [1000, 1020, 1550, 3100];
+        machine.run(5000);
+    }
+    assert!(patience(&machine) > 1);
+    machine.ns = [3000, 3060, 1500, 3100];
+    machine.run(50_000);
+    assert_eq!((machine.chosen(), patience(&machine)), (CopyKernel::Fetching, 1));
+}

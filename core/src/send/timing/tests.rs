@@ -11,17 +11,7 @@ const LAP: LapNow = LapNow { blocks: 128, before: 128, is_first: false };
 fn kernels() -> Kernels {
     let mut chooser = KernelChooser::new(KernelSet::ALL, None, (0, TRIAL_EVERY[0]), u64::MAX);
     chooser.set_group(1);
-    Kernels {
-        chooser,
-        windows: WindowChooser::new(Some(u32::MAX), 0),
-        pending: Deque::new(),
-        unanswered: 0,
-        counts_own: false,
-        answered: 0,
-        answered_max: ANSWERED[0],
-        timed: 0,
-        timed_bytes: 4096,
-    }
+    Kernels::of(chooser, WindowChooser::new(Some(u32::MAX), 0), 4096)
 }
 
 /// A time of more than a second is none.
