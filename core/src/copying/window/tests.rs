@@ -449,3 +449,18 @@ fn a_window_that_fails_each_proof_is_opened_seldom() {
     }
     assert!(machine.chooser.changes() <= 20, "{} changes", machine.chooser.changes());
 }
+
+/// Kernels tell of moves then, so a cost that differs asks for nothing.
+#[test]
+fn where_kernels_tell_a_far_cost_times_nothing() {
+    let kernels = KernelState { is_timed: true, ..SETTLED };
+    let mut machine = Machine { kernels, ..Machine::new([100; 3]) };
+    machine.seconds(40);
+    let timed = machine.timed;
+    for index in 0..200 {
+        let (lap_blocks, cost) = (machine.chooser.chosen_blocks(), if index % 3 == 0 { 165 } else { 100 });
+        machine.chooser.note(machine.class, lap_blocks, cost, (Nanos(machine.now), machine.blocks));
+        machine.run(64);
+    }
+    assert!(machine.timed - timed < 20, "{} timed", machine.timed - timed);
+}
