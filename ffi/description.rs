@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use superpipe_core::driver::setup::{LandingMode, Negotiated};
-use superpipe_core::{Arrival, Protocol};
+use superpipe_core::{Arrival, FirstChunk, Protocol};
 
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::DeviceName;
@@ -27,6 +27,16 @@ pub struct Description {
     pub arrival_reason: &'static str,
     /// Folds of a landing buffer: a chunk takes at most one of them.
     pub folds: u8,
+    /// C0: bytes of the first chunk, and of the longest message without a rendezvous.
+    pub c0_bytes: u32,
+    /// Growth of chunks, in 1/256.
+    pub growth_q8: u32,
+    /// When the first chunk of a longer message is sent.
+    pub first_chunk: FirstChunk,
+    /// Chunks are copied out block by block while they arrive.
+    pub sub_blocks: bool,
+    /// Chunk i waits until chunk i - 2 is acknowledged.
+    pub triple_buffer: bool,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Blocks of a group, which have one flag; 1 over RDMA.
@@ -64,6 +74,11 @@ impl Description {
             arrival: config.arrival,
             arrival_reason,
             folds: config.folds,
+            c0_bytes: config.c0_bytes,
+            growth_q8: config.growth_q8,
+            first_chunk: config.first_chunk,
+            sub_blocks: config.sub_blocks,
+            triple_buffer: config.triple_buffer,
             block_bytes: layout.block_bytes,
             group_blocks: layout.group_blocks(),
             landing: *landing,

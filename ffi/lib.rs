@@ -82,8 +82,8 @@ pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, 
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{
-    Arrival, CopyKernel, Counters, Event, Incoming, Length, Protocol, Reason, SIZE_CLASSES, WindowReason,
-    size_class_bytes,
+    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, Length, Protocol, Reason, SIZE_CLASSES,
+    WindowReason, size_class_bytes,
 };
 pub use trusted_buf::TrustedBuf;
 

@@ -68,6 +68,11 @@ impl Protocol {
         matches!(self, Self::Register | Self::RegisterCached)
     }
 
+    /// Returns true if a transfer in chunks begins with C0 bytes.
+    pub(crate) const fn starts_with_c0(self) -> bool {
+        matches!(self.in_chunks(), Self::Superpipeline)
+    }
+
     /// Returns the protocol of a transfer whose payload comes in chunks.
     pub(crate) const fn in_chunks(self) -> Self {
         match self {
@@ -75,14 +80,43 @@ impl Protocol {
             Self::Eager | Self::Copy | Self::Pipeline | Self::Superpipeline | Self::Provision => self,
         }
     }
-
-    /// Returns true if the receiver copies a chunk only once all of its blocks have arrived.
-    pub(crate) const fn copies_whole_chunks(self) -> bool {
-        matches!(self, Self::Copy | Self::Pipeline)
-    }
 }
 
 impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// When the first chunk of a message longer than C0, or of a stream, is copied and sent by the superpipeline. Denis, section 4; wire.md 4.5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FirstChunk {
+    /// It is the RTS: C0 bytes leave at once, and the others after the CTS. The optimistic start.
+    #[default]
+    WithRts,
+    /// It is copied into blocks while RTS and CTS are under way, and sent after the CTS: the overlap of Denis, which hides up to a round trip of
+    /// the copy.
+    DuringRendezvous,
+    /// It is copied and sent after the CTS.
+    AfterCts,
+}
+
+impl FirstChunk {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::WithRts, Self::DuringRendezvous, Self::AfterCts];
+
+    /// Returns the name that reports use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WithRts => "with-rts",
+            Self::DuringRendezvous => "during-rendezvous",
+            Self::AfterCts => "after-cts",
+        }
+    }
+}
+
+impl fmt::Display for FirstChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -103,9 +137,17 @@ pub struct Config {
     pub one_copy_bytes: u32,
     /// q, the growth of chunks, in 1/256: 256 to 1024. Default 384, which is 1.5 (Denis, section 4).
     pub growth_q8: u32,
+    /// When the first chunk of a message longer than C0 is copied and sent. Default: with the RTS.
+    pub first_chunk: FirstChunk,
+    /// The receiver copies a chunk out block by block while it arrives. If false, once all of it is there. Default true. The protocols
+    /// copy and pipeline copy whole chunks in any case.
+    pub sub_blocks: bool,
     /// Bytes of a chunk of the pipeline protocol, and, unless 0, of the largest chunk of the superpipeline. Default 0: the pipeline
-    /// uses 64 KiB, and the superpipeline is limited by the fold only.
+    /// uses C_opt (Denis, equation 3), and 64 KiB for a stream; the superpipeline is limited by the fold only.
     pub chunk_bytes: u32,
+    /// g · B_copy: bytes that a core copies during the gap between two chunks, with which the pipeline protocol computes
+    /// C_opt = √(L · g · B_copy / 2) (Denis, equation 3): 1 to 2^20. Default 2 KiB: 0.2 µs at 10 GB/s.
+    pub gap_bytes: u32,
     /// Folds of the landing buffer or, with a window, of that, 1 to 255: a chunk takes at most one of them. Default 3 (Denis: triple buffering).
     pub folds: u8,
     /// Waits for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks. Default false.
@@ -166,7 +208,10 @@ impl Default for Config {
             c0_bytes: 12 << 10,
             one_copy_bytes: 4 << 10,
             growth_q8: Q_ONE * 3 / 2,
+            first_chunk: FirstChunk::WithRts,
+            sub_blocks: true,
             chunk_bytes: 0,
+            gap_bytes: 2 << 10,
             folds: 3,
             triple_buffer: false,
             streaming_bytes: 32 << 20,
@@ -183,6 +228,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns true if the receiver copies a chunk only once all of its blocks have arrived.
+    pub(crate) const fn copies_whole_chunks(&self) -> bool {
+        !self.sub_blocks || matches!(self.protocol, Protocol::Copy | Protocol::Pipeline)
+    }
+
     /// Checks every field against its range, and `layouts`, those of the two landing buffers, against the fabric; `direct`: it stores directly.
     ///
     /// # Errors
@@ -201,6 +251,7 @@ impl Config {
         field("least_window_bytes", u64::from(self.least_window_bytes), 1, 1 << 30)?;
         field("growth_q8", u64::from(self.growth_q8), u64::from(Q_ONE), u64::from(4 * Q_ONE))?;
         field("chunk_bytes", u64::from(self.chunk_bytes), 0, 1 << 30)?;
+        field("gap_bytes", u64::from(self.gap_bytes), 1, 1 << 20)?;
         field("folds", u64::from(self.folds), 1, 255)?;
         let [least, most] = SMALL_BUFFER_BYTES.map(u64::from);
         field("small_buffer_bytes", u64::from(self.small_buffer_bytes), least, most)?;

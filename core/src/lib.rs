@@ -58,7 +58,7 @@ mod state;
 mod wire;
 mod zero_copy;
 
-pub use config::{Config, ConfigError, Origin, Protocol, small_layout};
+pub use config::{Config, ConfigError, FirstChunk, Origin, Protocol, small_layout};
 pub use copying::{CopyKernel, KernelSet, SIZE_CLASSES, WindowReason, size_class_bytes};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX};

@@ -1,7 +1,7 @@
 //! Events of `--json`: one JSON object per line. `start` comes first and `end` last, whatever happens in between.
 
 use crate::command_line::options::{
-    ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, TransferOptions, Wait,
+    ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, Switch, TransferOptions, Wait,
 };
 use crate::exit::Failure;
 use crate::report::copying::Copying;
@@ -27,6 +27,12 @@ pub struct Settings {
     block_bytes: Option<u32>,
     chunk_bytes: Option<u32>,
     folds: Option<u8>,
+    c0_bytes: Option<u32>,
+    growth: Option<f64>,
+    sub_blocks: Option<Switch>,
+    overlap: Option<Switch>,
+    optimistic: Option<Switch>,
+    triple_buffer: Option<Switch>,
     arrival: ArrivalOption,
     landing: Option<LandingOption>,
     small_buffer_bytes: Option<u32>,
@@ -43,7 +49,7 @@ pub struct Settings {
 }
 
 /// Properties of an established connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConnectionProperties {
     /// name of the fabric
     pub fabric: &'static str,
@@ -65,6 +71,16 @@ pub struct ConnectionProperties {
     pub chunk_bytes: u32,
     /// least number of chunks that a landing buffer holds
     pub folds: u8,
+    /// size of the first chunk
+    pub c0_bytes: u32,
+    /// growth of chunks
+    pub growth: f64,
+    /// when the first chunk is sent
+    pub first_chunk: &'static str,
+    /// chunks are copied out block by block
+    pub sub_blocks: bool,
+    /// chunks wait for the acknowledgement of the last but one
+    pub triple_buffer: bool,
     provisioned_bytes: u64,
     /// bytes of these that are posted receives; 0 over shared memory
     receive_bytes: u64,
@@ -165,6 +181,12 @@ impl Settings {
             block_bytes: tuning.block_bytes,
             chunk_bytes: tuning.chunk_bytes,
             folds: tuning.folds,
+            c0_bytes: tuning.c0,
+            growth: tuning.growth.map(|growth| f64::from(growth) / 256.0),
+            sub_blocks: tuning.sub_blocks,
+            overlap: tuning.overlap,
+            optimistic: tuning.optimistic,
+            triple_buffer: tuning.triple_buffer,
             arrival: tuning.arrival,
             landing: tuning.landing,
             small_buffer_bytes: tuning.small_buffer,
@@ -198,6 +220,11 @@ impl ConnectionProperties {
             block_count: landing_bytes / block_bytes,
             chunk_bytes: description.chunk_bytes.unwrap_or(0),
             folds: *folds,
+            c0_bytes: description.c0_bytes,
+            growth: f64::from(description.growth_q8) / 256.0,
+            first_chunk: description.first_chunk.name(),
+            sub_blocks: description.sub_blocks,
+            triple_buffer: description.triple_buffer,
             provisioned_bytes: description.provisioned_bytes,
             receive_bytes: description.receive_bytes,
             memory_node: description.memory.node(),

@@ -80,6 +80,16 @@ pub struct Row {
     pub chunk_bytes: u32,
     /// least number of chunks in a landing buffer
     pub folds: u8,
+    /// size of the first chunk
+    pub c0_bytes: u32,
+    /// growth of chunks
+    pub growth: f64,
+    /// when the first chunk is sent
+    pub first_chunk: &'static str,
+    /// chunks are copied out block by block
+    pub sub_blocks: bool,
+    /// chunks wait for the acknowledgement of the last but one
+    pub triple_buffer: bool,
     /// core that the client is pinned to
     pub core: Option<u32>,
     /// core that the server is pinned to

@@ -219,7 +219,7 @@ impl<F: Fabric> Driver<F> {
     /// Returns true for an operation of this connection that is no stale clone.
     fn is_current(&self, id: TransferId, owner: u64, sent: usize) -> bool {
         planted!(OperationOfAnother => return true);
-        let is_stale = self.endpoint.sent(id).is_some_and(|all| all != sent as u64);
+        let is_stale = self.endpoint.taken(id).is_some_and(|all| all != sent as u64);
         owner == self.id && !is_stale
     }
 

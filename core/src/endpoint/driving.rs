@@ -34,6 +34,9 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         work += self.poll_mailbox(fabric);
+        if self.sender.prepared() > 0 {
+            work += usize::from(self.send_prepared(fabric));
+        }
         if !F::DIRECT && (self.zero_copy.is_active() || self.receiver.awaits_end()) {
             work += self.drive_zero_copy(fabric);
         }

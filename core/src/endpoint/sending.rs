@@ -118,11 +118,25 @@ impl<F: Fabric> Endpoint<F> {
             }
             blocks -= used;
         }
-        let pushed = all - gather.remaining();
         if F::DIRECT && chunks != self.counters.chunks_sent {
             fabric.ring_doorbell(&mut self.link);
         }
-        Ok(pushed)
+        if let Some(bytes) = self.sender.may_prepare(&self.config, gather.remaining() as u64) {
+            self.sender.prepare(fabric, &mut self.link, gather, bytes);
+        }
+        Ok(all - gather.remaining())
+    }
+
+    /// Sends the chunk that was copied during the rendezvous, if there is one and its CTS is here.
+    pub(super) fn send_prepared(&mut self, fabric: &mut F) -> bool {
+        let may_send = self.sender.may_send_prepared();
+        if may_send {
+            let bytes = self.sender.prepared();
+            self.sender.send_prepared(fabric, &mut self.link);
+            self.count_chunk(bytes);
+            fabric.ring_doorbell(&mut self.link);
+        }
+        may_send
     }
 
     /// Reserves free bytes of blocks, at most `max_bytes`, which the caller fills in place with the next bytes of a transfer.
@@ -150,7 +164,11 @@ impl<F: Fabric> Endpoint<F> {
         }
         loop {
             match self.next_chunk(fabric, wanted, LastChunk::Never) {
-                None => return Err(RefusedSend::NoCredit),
+                None => {
+                    let bytes = self.sender.may_prepare(&self.config, wanted).ok_or(RefusedSend::NoCredit)?;
+                    recording::begin_filling(fabric, &self.link);
+                    return Ok(self.sender.reserve(bytes, max_bytes));
+                }
                 Some(0) => {
                     // The protocol begins with an RTS without payload.
                     self.emit(fabric, Payload::InPlace, 0, false);
@@ -173,7 +191,7 @@ impl<F: Fabric> Endpoint<F> {
         if bytes > self.sender.reserved() {
             return Err(RefusedSend::WrongLength);
         }
-        if bytes > 0 {
+        if bytes > 0 && !self.sender.prepare_reserved(bytes) {
             self.emit(fabric, Payload::InPlace, bytes, false);
             fabric.ring_doorbell(&mut self.link);
         }
@@ -216,9 +234,9 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Returns the bytes of this transfer that were sent, if it is open.
-    pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
-        self.sender.sent(id)
+    /// Returns the bytes that were taken of this transfer, if it is open.
+    pub(crate) fn taken(&self, id: TransferId) -> Option<u64> {
+        self.sender.taken(id)
     }
 
     /// Returns true if the peer rejected this transfer. The next call that sends reports it.
@@ -286,6 +304,14 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns how large the next chunk may be. Polls acknowledgements or control messages if one is needed first.
     pub(super) fn next_chunk(&mut self, fabric: &mut F, wanted: u64, last: LastChunk) -> Option<u32> {
+        if self.sender.prepared() > 0 {
+            self.poll_mailbox(fabric);
+            if !self.send_prepared(fabric) {
+                self.counters.cts_waits += 1;
+                record!(fabric, &self.link, NoCts { sequence: self.sender.last() });
+                return None;
+            }
+        }
         match self.sender.next_chunk(&self.config, wanted, last) {
             NextChunk::Bytes(bytes) => return Some(bytes),
             NextChunk::NoCredit => {
@@ -312,6 +338,10 @@ impl<F: Fabric> Endpoint<F> {
 
     pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
         self.sender.emit(fabric, &mut self.link, payload, bytes, end);
+        self.count_chunk(bytes);
+    }
+
+    fn count_chunk(&mut self, bytes: u32) {
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += u64::from(bytes);
     }

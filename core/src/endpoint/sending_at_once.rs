@@ -159,7 +159,8 @@ impl<F: Fabric> Endpoint<F> {
 
     #[inline]
     fn try_send_single_chunk(&mut self, fabric: &mut F, tag: u64, message: &[u8]) -> Option<TransferId> {
-        let id = self.sender.emit_single_chunk(fabric, &mut self.link, self.config.protocol, tag, message)?;
+        let whole = self.config.copies_whole_chunks();
+        let id = self.sender.emit_single_chunk(fabric, &mut self.link, whole, tag, message)?;
         self.counters.chunks_sent += 1;
         self.counters.bytes_sent += message.len() as u64;
         self.wants_ack |= self.sender.reads_for_timings();

@@ -47,7 +47,7 @@ impl<F: Fabric> Sender<F> {
         let transfer = open.id.number;
         let is_split = F::DIRECT && open.split.is_some();
         let (id, remote) = (open.id, is_split || !F::DIRECT && open.remote.is_some());
-        let whole = open.protocol.copies_whole_chunks();
+        let whole = open.copies_whole_chunks;
         let header = Header::Chunk { transfer, bytes, fin, left, whole, remote, rts };
         if is_first {
             record!(fabric, link, SendBegin { transfer, length: open.length });
@@ -55,8 +55,10 @@ impl<F: Fabric> Sender<F> {
             open.was_remote = remote;
             self.transfers = transfer;
         }
-        open.schedule.advance();
-        open.reserved = 0;
+        if bytes > 0 {
+            open.schedule.advance();
+        }
+        (open.reserved, open.prepared) = (0, 0);
         self.record_filled(fabric, link, &payload, bytes);
         for j in layout.groups(0, blocks) {
             let piece = layout.piece(first, blocks, bytes, left, j);

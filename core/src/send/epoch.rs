@@ -9,9 +9,9 @@ use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::is_before;
 
 impl<F: Fabric> Sender<F> {
-    /// Returns true at a chunk boundary: every chunk is posted, and the application fills no blocks in place.
+    /// Returns true at a chunk boundary: every chunk is posted, and blocks are neither filled in place nor prepared.
     pub(crate) const fn is_at_boundary(&self) -> bool {
-        self.unposted.is_none() && self.reserved() == 0
+        self.unposted.is_none() && self.reserved() == 0 && self.prepared() == 0
     }
 
     /// Continues at the first block of another landing buffer. The open transfer keeps its place in the message.

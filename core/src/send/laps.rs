@@ -83,7 +83,7 @@ impl<F: Fabric> Sender<F> {
         let layout = self.window_layout();
         if let Some(open) = &mut self.open {
             let config = Config { protocol: open.protocol, ..*config };
-            open.schedule.fit(&config, layout);
+            open.schedule.fit(&config, layout, open.length);
         }
     }
 

@@ -26,6 +26,7 @@ mod laps;
 mod notification_credits;
 mod permit;
 mod posting;
+mod preparing;
 mod remote;
 mod reservation;
 mod schedule;
@@ -41,7 +42,7 @@ pub use schedule::Schedule;
 pub(crate) use schedule::{LastChunk, NextChunk};
 pub(crate) use split::{SplitOut, SplitRest, head_of};
 
-use crate::config::{Config, Origin, Protocol};
+use crate::config::{Config, FirstChunk, Origin, Protocol};
 use crate::copying::KernelSet;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
@@ -91,6 +92,8 @@ struct Open {
     sent: u64,
     schedule: Schedule,
     protocol: Protocol,
+    first_chunk: FirstChunk,
+    copies_whole_chunks: bool,
     /// The first chunk, which is the RTS, was built.
     rts_sent: bool,
     want_cts: bool,
@@ -104,6 +107,8 @@ struct Open {
     split: Option<SplitOut>,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
+    /// Bytes of the next chunk, which were copied into its blocks while the CTS is awaited.
+    prepared: u32,
     permit: Permit,
 }
 
@@ -237,7 +242,7 @@ impl<F: Fabric> Sender<F> {
 
     /// Returns true if the peer has consumed everything, and the device owns nothing.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none()
+        self.produced == self.acked && self.is_quiescent() && self.cancelled.is_none() && self.prepared() == 0
     }
 
     /// Returns true if the device owns no memory of this end.
@@ -332,8 +337,10 @@ impl<F: Fabric> Sender<F> {
             tag,
             length,
             sent: 0,
-            schedule: Schedule::new(config, self.window_layout()),
+            schedule: Schedule::new(config, self.window_layout(), length),
             protocol: config.protocol,
+            first_chunk: config.first_chunk,
+            copies_whole_chunks: config.copies_whole_chunks(),
             rts_sent: false,
             want_cts: !short && !matches!(config.protocol, Protocol::Eager | Protocol::Provision),
             cts_received: false,
@@ -342,6 +349,7 @@ impl<F: Fabric> Sender<F> {
             was_remote: false,
             split: None,
             reserved: 0,
+            prepared: 0,
             permit: Permit::new(config.protocol),
         });
         Ok(id)
@@ -370,16 +378,16 @@ impl<F: Fabric> Sender<F> {
         Ok(())
     }
 
-    /// Returns the bytes of the transfer that were sent, if it is open.
-    pub(crate) fn sent(&self, id: TransferId) -> Option<u64> {
-        self.open.as_ref().filter(|open| open.id == id).map(|open| open.sent)
+    /// Returns the bytes that were taken of the transfer, if it is open.
+    pub(crate) fn taken(&self, id: TransferId) -> Option<u64> {
+        self.open.as_ref().filter(|open| open.id == id).map(Open::taken)
     }
 
     /// Returns the bytes that a message has left; `None` for a stream.
     pub(crate) fn remaining(&mut self, id: TransferId) -> Result<Option<u64>, RefusedSend> {
         let open = self.open(id)?;
         Ok(match open.length {
-            Length::Exact(length) => Some(length - open.sent),
+            Length::Exact(length) => Some(length - open.taken()),
             Length::Stream => None,
         })
     }

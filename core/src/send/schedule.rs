@@ -4,16 +4,16 @@
 //! arithmetic.
 
 use super::{Open, Sender};
-use crate::config::{Config, Protocol, Q_ONE};
+use crate::config::{Config, FirstChunk, Protocol, Q_ONE};
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
 use crate::wire::layout::Layout;
 use crate::wire::sequence::{Advance, judge};
 
-/// Bytes of a pipeline's chunk if none is configured. Smaller chunks would cost more gaps between them, larger ones a longer first
-/// copy and last copy, which nothing overlaps.
-const PIPELINE_CHUNK_BYTES: u32 = 64 << 10;
+/// Bytes of a pipeline's chunk in a stream, whose length is not known, if none is configured. Smaller chunks would cost more gaps between
+/// them, larger ones a longer first copy and last copy, which nothing overlaps.
+const STREAM_CHUNK_BYTES: u32 = 64 << 10;
 
 /// Size of the next chunk of the open transfer, or what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +99,17 @@ impl Open {
         left.map_or(self.schedule.next_bytes(), |left| self.schedule.next_of(left))
     }
 
-    /// Returns the bytes that may be sent now by the rendezvous: without limit if no CTS is awaited. Before the CTS a superpipeline sends
-    /// C0 bytes, and the other protocols none.
+    /// Returns the bytes that may be sent now by the rendezvous: without limit if no CTS is awaited. Before the CTS a superpipeline that starts
+    /// optimistically sends C0 bytes, and all others none.
     fn bytes_before_cts(&self, config: &Config) -> u32 {
         if !self.want_cts || self.cts_received {
             return u32::MAX;
         }
-        match self.protocol {
-            Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached => {
-                let left = u64::from(config.c0_bytes).saturating_sub(self.sent);
-                u32::try_from(left).unwrap_or(u32::MAX)
-            }
-            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => 0,
+        if self.first_chunk != FirstChunk::WithRts || !self.protocol.starts_with_c0() {
+            return 0;
         }
+        let left = u64::from(config.c0_bytes).saturating_sub(self.sent);
+        u32::try_from(left).unwrap_or(u32::MAX)
     }
 }
 
@@ -126,18 +124,18 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Makes the schedule of `config` for a landing buffer of this layout.
+    /// Makes the schedule of `config` for a transfer of this length, and a landing buffer of this layout.
     ///
-    /// Superpipeline: C0, then C(i+1) = q C(i) (equation 5). Pipeline: fixed chunks. Eager, copy and provision: as large as
+    /// Superpipeline: C0, then C(i+1) = q C(i) (equation 5). Pipeline: chunks of one size, C_opt (equation 3) or the configured one. Eager, copy and provision: as large as
     /// the landing buffer allows. None exceeds a fold, none is less than a block.
     #[must_use]
-    pub fn new(config: &Config, layout: Layout) -> Self {
+    pub fn new(config: &Config, layout: Layout, length: Length) -> Self {
         let block = layout.capacity(1);
         let max_bytes = layout.capacity(fold_blocks(config, layout));
         let protocol = config.protocol.in_chunks();
         let (first, growth_q8) = match protocol {
             Protocol::Superpipeline => (config.c0_bytes, config.growth_q8),
-            Protocol::Pipeline if config.chunk_bytes == 0 => (PIPELINE_CHUNK_BYTES, Q_ONE),
+            Protocol::Pipeline if config.chunk_bytes == 0 => (optimal_chunk_bytes(config, length), Q_ONE),
             Protocol::Pipeline => (config.chunk_bytes, Q_ONE),
             Protocol::Eager
             | Protocol::Copy
@@ -159,8 +157,8 @@ impl Schedule {
     }
 
     /// Adapts to another layout: chunks go on growing, up to its fold.
-    pub(crate) fn fit(&mut self, config: &Config, layout: Layout) {
-        let fresh = Self::new(config, layout);
+    pub(crate) fn fit(&mut self, config: &Config, layout: Layout, length: Length) {
+        let fresh = Self::new(config, layout, length);
         let next_bytes = self.next_bytes.max(fresh.next_bytes).min(fresh.max_bytes);
         *self = Self { next_bytes, ..fresh };
     }
@@ -193,6 +191,17 @@ impl Schedule {
     }
 }
 
+/// Returns C_opt = √(L · g · B_copy / 2), Denis, equation 3.
+fn optimal_chunk_bytes(config: &Config, length: Length) -> u32 {
+    match length {
+        Length::Exact(bytes) => {
+            let squared = bytes.saturating_mul(config.gap_bytes.into()) / 2;
+            u32::try_from(squared.isqrt()).unwrap_or(u32::MAX)
+        }
+        Length::Stream => STREAM_CHUNK_BYTES,
+    }
+}
+
 /// Returns the blocks of a fold: whole groups, if it has one.
 fn fold_blocks(config: &Config, layout: Layout) -> u32 {
     layout.whole_groups((layout.block_count / u32::from(config.folds)).max(1))
@@ -204,9 +213,13 @@ mod tests {
     use crate::wire::layout::FlagPlace;
 
     fn sizes(config: &Config, count: usize) -> [u32; 8] {
+        sizes_of(config, Length::Stream, count)
+    }
+
+    fn sizes_of(config: &Config, length: Length, count: usize) -> [u32; 8] {
         let layout =
             Layout { block_bytes: 4096, block_count: 96, flags: FlagPlace::Apart { group_blocks: 1 } };
-        let mut schedule = Schedule::new(config, layout);
+        let mut schedule = Schedule::new(config, layout, length);
         let mut out = [0; 8];
         for size in out.iter_mut().take(count) {
             *size = schedule.next_bytes();
@@ -226,7 +239,7 @@ mod tests {
         let layout = Layout { block_bytes: 4096, block_count: 96, flags: FlagPlace::Inside };
         let sizes = |arrival, mut left: u64| {
             let config = Config { arrival, c0_bytes: 12 << 10, ..Config::default() };
-            let (mut schedule, mut out) = (Schedule::new(&config, layout), [0; 12]);
+            let (mut schedule, mut out) = (Schedule::new(&config, layout, Length::Exact(left)), [0; 12]);
             for size in &mut out {
                 *size = left.min(u64::from(schedule.next_of(left)));
                 left -= *size;
@@ -249,6 +262,11 @@ mod tests {
         assert_eq!(sizes(&config, 3), [20_000, 20_000, 20_000, 0, 0, 0, 0, 0]);
         let config = Config { protocol: Protocol::Pipeline, folds: 2, ..Config::default() };
         assert_eq!(sizes(&config, 2)[..2], [64 << 10; 2]);
+        // √(1 MiB · 8 KiB / 2), and the longest message there is.
+        let config = Config { gap_bytes: 8 << 10, ..config };
+        assert_eq!(sizes_of(&config, Length::Exact(1 << 20), 2)[..2], [64 << 10; 2]);
+        assert_eq!(sizes_of(&config, Length::Exact(4 << 20), 1)[0], 128 << 10);
+        assert_eq!(sizes_of(&config, Length::Exact(u64::MAX), 1)[0], 48 * 4096, "a fold");
         let config = Config { protocol: Protocol::Copy, folds: 1, ..Config::default() };
         assert_eq!(sizes(&config, 2)[..2], [96 * 4096; 2]);
     }
@@ -260,7 +278,11 @@ mod tests {
         {
             let layout = Layout { block_bytes: 4096, block_count, flags: FlagPlace::Apart { group_blocks } };
             let config = Config { protocol: Protocol::Eager, folds, ..Config::default() };
-            assert_eq!(Schedule::new(&config, layout).next_bytes(), blocks * 4096, "{layout:?}");
+            assert_eq!(
+                Schedule::new(&config, layout, Length::Stream).next_bytes(),
+                blocks * 4096,
+                "{layout:?}"
+            );
         }
     }
 

@@ -2,7 +2,6 @@
 //! for them, since it would end within the same call. wire.md 3.2, 4.2.
 
 use super::{Sender, TransferId};
-use crate::config::Protocol;
 use crate::copying::{CopyKernel, Plan};
 use crate::fabric::{Fabric, SqFull};
 use crate::wire::arrival::Arrival;
@@ -82,15 +81,15 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        protocol: Protocol,
+        whole: bool,
         tag: u64,
         message: &[u8],
     ) -> Option<TransferId> {
         let bytes = u32::try_from(message.len()).ok()?;
         if bytes <= self.landing.layout.first_capacity() {
-            self.emit_block(fabric, link, protocol, tag, message, bytes)
+            self.emit_block(fabric, link, whole, tag, message, bytes)
         } else {
-            self.emit_blocks(fabric, link, protocol, tag, message, bytes)
+            self.emit_blocks(fabric, link, whole, tag, message, bytes)
         }
     }
 
@@ -100,7 +99,7 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        protocol: Protocol,
+        whole: bool,
         tag: u64,
         message: &[u8],
         bytes: u32,
@@ -111,7 +110,7 @@ impl<F: Fabric> Sender<F> {
         let Landing { memory, layout } = self.landing;
         let left = layout.flags != FlagPlace::Inside;
         let plan = self.plan_copy(Length::Exact(u64::from(bytes)), bytes);
-        let line = self.single_chunk_line(protocol, tag, bytes, (1, left), plan);
+        let line = self.single_chunk_line(whole, tag, bytes, (1, left), plan);
         let (at, piece) = (layout.line_at(self.at), layout.only_piece(self.at, bytes, left));
         self.record_begin(fabric, link, bytes);
         fabric.expect_write(link, memory, at, LINE_BYTES, false);
@@ -126,7 +125,7 @@ impl<F: Fabric> Sender<F> {
         &mut self,
         fabric: &mut F,
         link: &mut F::Link,
-        protocol: Protocol,
+        whole: bool,
         tag: u64,
         message: &[u8],
         bytes: u32,
@@ -139,7 +138,7 @@ impl<F: Fabric> Sender<F> {
         let left = !layout.can_right_align(bytes);
         let first_bytes = layout.piece(first, blocks, bytes, left, 0).bytes;
         let plan = self.plan_copy(Length::Exact(u64::from(bytes)), first_bytes);
-        let line = self.single_chunk_line(protocol, tag, bytes, (blocks, left), plan);
+        let line = self.single_chunk_line(whole, tag, bytes, (blocks, left), plan);
         self.record_begin(fabric, link, bytes);
         let mut rest = message;
         for j in layout.groups(0, blocks) {
@@ -184,7 +183,7 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     fn single_chunk_line(
         &self,
-        protocol: Protocol,
+        whole: bool,
         tag: u64,
         bytes: u32,
         (blocks, left): (u32, bool),
@@ -195,7 +194,7 @@ impl<F: Fabric> Sender<F> {
             bytes,
             fin: true,
             left,
-            whole: protocol.copies_whole_chunks(),
+            whole,
             remote: false,
             rts: Some(RtsFields(Rts { tag, length: Length::Exact(u64::from(bytes)), want_cts: false })),
         };

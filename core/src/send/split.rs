@@ -63,8 +63,10 @@ impl<F: Fabric> Sender<F> {
             tag,
             length,
             sent: head,
-            schedule: Schedule::new(config, self.window_layout()),
+            schedule: Schedule::new(config, self.window_layout(), length),
             protocol: config.protocol,
+            first_chunk: config.first_chunk,
+            copies_whole_chunks: config.copies_whole_chunks(),
             rts_sent: true,
             want_cts: false,
             cts_received: false,
@@ -73,6 +75,7 @@ impl<F: Fabric> Sender<F> {
             was_remote: false,
             split: Some(to),
             reserved: 0,
+            prepared: 0,
             permit: Permit::new(config.protocol),
         });
         self.produce(1);

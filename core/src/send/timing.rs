@@ -202,6 +202,16 @@ impl<F: Fabric> Sender<F> {
         Some(plan)
     }
 
+    /// Returns the kernel of a copy of this transfer that is not timed.
+    pub(super) fn chosen_kernel(&self, length: Length) -> CopyKernel {
+        let Kernels { chooser, timed_bytes, .. } = &self.kernels;
+        let is_short = matches!(length, Length::Exact(bytes) if bytes < u64::from(*timed_bytes));
+        if !times_copies::<F>() || is_short {
+            return CopyKernel::Plain;
+        }
+        chooser.chosen(SizeClass::of_length(length))
+    }
+
     /// Returns true if there is no room for another timed chunk: the peer may still tell the time of the oldest one, since it has not acknowledged its
     /// first block.
     #[inline]

@@ -4,7 +4,8 @@ mod scenario;
 
 use superpipe_core::driver::WaitStrategy;
 use superpipe_core::{
-    Arrival, Config, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol, small_layout,
+    Arrival, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol,
+    small_layout,
 };
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
 use superpipe_testkit::{GrowthSetup, Rng, Setup};
@@ -409,11 +410,19 @@ fn layout(rng: &mut Rng, direct: bool) -> Layout {
 
 fn config(rng: &mut Rng, arrival: Arrival) -> Config {
     let c0_bytes = up_to(rng, 2000);
+    let growth_q8 = 255 + up_to(rng, 769);
     Config {
         arrival,
         c0_bytes,
         one_copy_bytes: c0_bytes / 2 + 1,
-        growth_q8: 255 + up_to(rng, 769),
+        growth_q8,
+        // Without a draw of their own, which would change all that is drawn later.
+        first_chunk: match c0_bytes % 8 {
+            0 | 1 => FirstChunk::DuringRendezvous,
+            2 => FirstChunk::AfterCts,
+            _ => FirstChunk::WithRts,
+        },
+        sub_blocks: growth_q8 % 8 != 0,
         chunk_bytes: if rng.one_in(2) { 0 } else { up_to(rng, 3000) },
         folds: [1, 2, 3, 4, 5, 6][rng.below(6)],
         triple_buffer: rng.one_in(5),

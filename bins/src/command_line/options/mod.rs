@@ -5,7 +5,8 @@ mod tuning;
 
 pub use memory::{MemoryOptions, with_memory_flags};
 pub use tuning::{
-    ArrivalOption, Checksum, KernelOption, LandingOption, ProtocolOption, RouteOptions, TuningOptions, Wait,
+    ArrivalOption, Checksum, KernelOption, LandingOption, ProtocolOption, RouteOptions, Switch,
+    TuningOptions, Wait,
 };
 
 use crate::command_line::help::after_help;

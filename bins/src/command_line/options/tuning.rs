@@ -4,7 +4,7 @@ use crate::quantity;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use superpipe::WaitStrategy;
-use superpipe::{Arrival, CopyKernel, DeviceName, LandingMode, Protocol, RdmaDevice, Tuning};
+use superpipe::{Arrival, CopyKernel, DeviceName, FirstChunk, LandingMode, Protocol, RdmaDevice, Tuning};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
@@ -38,14 +38,41 @@ pub struct TuningOptions {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub block_bytes: Option<u32>,
 
-    /// Size of the largest chunk, the unit that is written at once: at most 1G [default: 64K for a pipeline; the chunks of a
-    /// superpipeline grow as far as --folds allows]
+    /// Size of the largest chunk, the unit that is written at once: at most 1G [default: for a pipeline by the length of the message; the
+    /// chunks of a superpipeline grow as far as --folds allows]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Tuning")]
     pub chunk_bytes: Option<u32>,
 
     /// Least number of chunks that the landing buffer holds [default: 3]
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub folds: Option<u8>,
+
+    /// C0, the bytes of the first chunk, which leave before the other end has answered; a message up to this size needs no answer: at
+    /// most 1G [default: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Superpipeline")]
+    pub c0: Option<u32>,
+
+    /// How many times as large each chunk is as the one before: 1 to 4 [default: 1.5]
+    #[arg(long, value_name = "Q", value_parser = growth, help_heading = "Superpipeline")]
+    pub growth: Option<u16>,
+
+    /// Copy chunks out block by block while they arrive, or, if off, once they are whole [default: on]
+    #[arg(long, value_enum, value_name = "SWITCH", help_heading = "Superpipeline")]
+    pub sub_blocks: Option<Switch>,
+
+    /// Copy the first chunk before the other end has answered. Off: it is copied and sent after the answer, whatever --optimistic says
+    /// [default: on]
+    #[arg(long, value_enum, value_name = "SWITCH", help_heading = "Superpipeline")]
+    pub overlap: Option<Switch>,
+
+    /// Send the first chunk without waiting for an answer. Off: it is copied meanwhile, as --overlap says, and sent after the answer
+    /// [default: on]
+    #[arg(long, value_enum, value_name = "SWITCH", help_heading = "Superpipeline")]
+    pub optimistic: Option<Switch>,
+
+    /// Wait for the acknowledgement of the last chunk but one before each chunk, and not for free blocks [default: off]
+    #[arg(long, value_enum, value_name = "SWITCH", help_heading = "Superpipeline")]
+    pub triple_buffer: Option<Switch>,
 
     /// Arrival mode, by which the receiver detects data: a flag in each block or group of blocks (flag), one that holds a checksum of
     /// what it covers (checked-flag), or the device's notification of each write (notify, RDMA only). auto chooses flag if both devices guarantee
@@ -85,6 +112,33 @@ pub struct TuningOptions {
     /// prints the choice [default: all]
     #[arg(long, value_name = "SIZE|auto", value_parser = window, help_heading = "Tuning")]
     pub window: Option<WindowOption>,
+}
+
+/// A switch of the superpipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// with it
+    On,
+    /// without it
+    Off,
+}
+
+impl Switch {
+    /// Returns true for on.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
+/// Parses the value of `--growth`, in 1/256.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 4, times 256")]
+fn growth(text: &str) -> Result<u16, String> {
+    match text.parse::<f64>() {
+        Ok(growth) if (1.0..=4.0).contains(&growth) => Ok((growth * 256.0).round() as u16),
+        Ok(_) | Err(_) => Err("must be a number from 1 to 4, such as 1.5".to_owned()),
+    }
 }
 
 /// `--window`
@@ -243,6 +297,16 @@ impl ArrivalOption {
 }
 
 impl TuningOptions {
+    /// Returns when the first chunk is sent, by `--overlap` and `--optimistic`. What is not copied before the answer is not sent before it either.
+    const fn first_chunk(&self) -> Option<FirstChunk> {
+        match (self.overlap, self.optimistic) {
+            (Some(Switch::Off), _) => Some(FirstChunk::AfterCts),
+            (_, Some(Switch::Off)) => Some(FirstChunk::DuringRendezvous),
+            (_, Some(Switch::On)) => Some(FirstChunk::WithRts),
+            (Some(Switch::On) | None, None) => None,
+        }
+    }
+
     /// Converts the options to the library's type.
     #[must_use]
     pub fn tuning(&self) -> Tuning {
@@ -251,6 +315,11 @@ impl TuningOptions {
             block_bytes: self.block_bytes,
             chunk_bytes: self.chunk_bytes,
             folds: self.folds,
+            c0_bytes: self.c0,
+            growth_q8: self.growth,
+            first_chunk: self.first_chunk(),
+            sub_blocks: self.sub_blocks.map(Switch::is_on),
+            triple_buffer: self.triple_buffer.map(Switch::is_on),
             arrival: self.arrival.arrival(),
             landing: self.landing.map(LandingOption::landing),
             small_buffer_bytes: self.small_buffer,

@@ -6,7 +6,7 @@ use super::config::{FabricKind, RemoteRegion, RemoteRegions};
 use super::error::PacketError;
 use super::text::{TEXT_BYTES, Text};
 use super::tuning::{LandingMode, Tuning};
-use crate::{Arrival, Protocol};
+use crate::{Arrival, FirstChunk, Protocol};
 
 /// Bytes of a packet.
 pub const PACKET_BYTES: usize = 192;
@@ -43,6 +43,13 @@ const TUNING_END: usize = GROUP_AT + 2;
 const SMALL_ADDR_AT: usize = TUNING_END;
 const SMALL_RKEY_AT: usize = SMALL_ADDR_AT + 8;
 const TEXT_AT: usize = PACKET_BYTES - TEXT_BYTES;
+/// Offsets of the refinements of the superpipeline in HELLO and WELCOME, which have no text.
+const C0_AT: usize = TEXT_AT;
+const GROWTH_AT: usize = C0_AT + 4;
+const FIRST_CHUNK_AT: usize = GROWTH_AT + 2;
+const SUB_BLOCKS_AT: usize = FIRST_CHUNK_AT + 1;
+const TRIPLE_BUFFER_AT: usize = SUB_BLOCKS_AT + 1;
+const REFINEMENTS_END: usize = TRIPLE_BUFFER_AT + 1;
 
 /// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +90,7 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
 /// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer, threshold (2 each), group
-/// (1), reserved (1), region of the small buffer (12), text.
+/// (1), reserved (1), region of the small buffer (12), and the text, or C0 (4), growth (2), first chunk, sub-blocks and triple buffering (1 each).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -137,7 +144,7 @@ impl Packet {
             0..=KIND_AT => true,
             CODE_AT => false,
             FENCED_AT => says_much && is_direct,
-            TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT => says_much,
+            TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT | C0_AT..REFINEMENTS_END => says_much,
             SMALL_BUFFER_AT..GROUP_AT => says_much,
             GROUP_AT => says_much && is_direct,
             SMALL_ADDR_AT..TEXT_AT => !is_direct && matches!(kind, Kind::Welcome | Kind::Grant),
@@ -172,6 +179,11 @@ impl Packet {
             self.set(at, u16::try_from(value.unwrap_or(0)).unwrap_or(u16::MAX).to_le_bytes());
         }
         self.0[GROUP_AT] = tuning.group_blocks.unwrap_or(0);
+        self.set(C0_AT, tuning.c0_bytes.unwrap_or(0).to_le_bytes());
+        self.set(GROWTH_AT, tuning.growth_q8.unwrap_or(0).to_le_bytes());
+        self.0[FIRST_CHUNK_AT] = tuning.first_chunk.map_or(0, |first| 1 + index(&FirstChunk::ALL, &first));
+        self.0[SUB_BLOCKS_AT] = tuning.sub_blocks.map_or(0, |is_on| 1 + u8::from(is_on));
+        self.0[TRIPLE_BUFFER_AT] = tuning.triple_buffer.map_or(0, |is_on| 1 + u8::from(is_on));
     }
 
     /// Returns proposed or negotiated values.
@@ -180,7 +192,7 @@ impl Packet {
     /// An unknown choice.
     pub fn tuning(&self) -> Result<Tuning, PacketError> {
         let number = |at| Some(u32::from_le_bytes(self.get(at))).filter(|value| *value != 0);
-        let short = |at| Some(u16::from_le_bytes(self.get(at)).into()).filter(|value| *value != 0);
+        let short = |at| Some(u16::from_le_bytes(self.get(at))).filter(|value| *value != 0);
         Ok(Tuning {
             protocol: choice(&Protocol::ALL, self.0[13])?,
             arrival: choice(&ARRIVALS, self.0[14])?,
@@ -191,8 +203,13 @@ impl Packet {
             chunk_bytes: number(24),
             landing: choice(&LANDINGS, self.0[LANDING_AT])?,
             receives: Some(self.0[RECEIVES_AT]).filter(|receives| *receives != 0),
-            small_buffer_bytes: short(SMALL_BUFFER_AT),
-            threshold_bytes: short(THRESHOLD_AT),
+            small_buffer_bytes: short(SMALL_BUFFER_AT).map(u32::from),
+            threshold_bytes: short(THRESHOLD_AT).map(u32::from),
+            c0_bytes: number(C0_AT),
+            growth_q8: short(GROWTH_AT),
+            first_chunk: choice(&FirstChunk::ALL, self.0[FIRST_CHUNK_AT])?,
+            sub_blocks: choice(&SWITCH, self.0[SUB_BLOCKS_AT])?,
+            triple_buffer: choice(&SWITCH, self.0[TRIPLE_BUFFER_AT])?,
         })
     }
 
@@ -281,6 +298,7 @@ const fn is_region(at: usize) -> bool {
 
 const ARRIVALS: [Arrival; 3] = [Arrival::Flag, Arrival::CheckedFlag, Arrival::Notify];
 const LANDINGS: [LandingMode; 2] = [LandingMode::AtConnect, LandingMode::OnDemand];
+const SWITCH: [bool; 2] = [false, true];
 const UNKNOWN_CHOICE: PacketError = PacketError::Malformed("an unknown choice");
 const RESERVED_NOT_ZERO: PacketError = PacketError::Malformed("reserved bytes are not zero");
 

@@ -1,10 +1,13 @@
 //! Proposals of the two ends, and their negotiation. A value that one end proposes holds for both. If both ends propose different values,
 //! the handshake fails.
 
-use super::text::Bytes;
+mod disagreement;
+
+pub use disagreement::{Disagreement, Proposal};
+
 use crate::wire::layout::{BLOCKS_MAX, GROUP_BLOCKS_MAX, control_page};
-use crate::{Arrival, Caps, Config, ConfigError, FlagPlace, GrowthDelay, Layout, Protocol, small_layout};
-use core::{error, fmt};
+use crate::{Arrival, Caps, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, Protocol, small_layout};
+use disagreement::proposed_by_either;
 
 /// Default bytes of a block over RDMA, where a chunk is a contiguous write of blocks, so they cost little.
 pub const BLOCK_BYTES: u32 = 16 << 10;
@@ -85,6 +88,16 @@ pub struct Tuning {
     pub arrival: Option<Arrival>,
     /// Folds of a landing buffer, 1 to 255: a chunk takes at most one of them. Default 3.
     pub folds: Option<u8>,
+    /// C0 in bytes, at most 1 GiB: what goes before a CTS, and the first chunk. A message up to this size needs no rendezvous. Default 64 KiB.
+    pub c0_bytes: Option<u32>,
+    /// q in 1/256, 256 to 1024: how much larger each chunk of the superpipeline is than the one before. Default 384, which is 1.5.
+    pub growth_q8: Option<u16>,
+    /// When the first chunk of a message longer than C0 is copied and sent. Default: with the RTS.
+    pub first_chunk: Option<FirstChunk>,
+    /// Whether chunks are copied out block by block while they arrive. Default: they are.
+    pub sub_blocks: Option<bool>,
+    /// Whether chunk i waits until chunk i - 2 is acknowledged, instead of for free blocks. Default: it does not.
+    pub triple_buffer: Option<bool>,
     /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 4 KiB over shared memory, 16 KiB over RDMA.
     pub block_bytes: Option<u32>,
     /// Blocks of a group over shared memory: 1, 2, 4, 8 or 16. One flag proves all blocks of a group, and they are copied together. Default: as many
@@ -94,8 +107,8 @@ pub struct Tuning {
     /// blocks if that is more. Each end of a connection holds as much, and over RDMA as much again for its image of the peer's; with landing on
     /// demand, at most. The peer may refuse more than its `landing_bytes_max`.
     pub landing_bytes: Option<u32>,
-    /// Bytes of the largest chunk, at most 1 GiB; with the pipeline protocol, of every chunk. Default: the folds are the limit; 64 KiB with the
-    /// pipeline protocol.
+    /// Bytes of the largest chunk, at most 1 GiB; with the pipeline protocol, of every chunk. Default: the folds are the limit; with the
+    /// pipeline protocol C_opt (Denis, equation 3).
     pub chunk_bytes: Option<u32>,
     /// When landing buffers are provisioned. Default: while connecting; by the provision protocol on demand, and it refuses the other.
     pub landing: Option<LandingMode>,
@@ -124,59 +137,6 @@ pub struct Negotiated {
     pub receives: u8,
 }
 
-/// Reason why the ends cannot agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disagreement {
-    /// The two ends propose different values.
-    Proposals {
-        /// name of the value
-        name: &'static str,
-        /// value of the listening end
-        listening: Proposal,
-        /// value of the connecting end
-        connecting: Proposal,
-    },
-    /// The proposed values make an invalid configuration.
-    Config(ConfigError),
-    /// The peer makes the landing buffer larger than this end allows.
-    Landing {
-        /// bytes of the landing buffer
-        bytes: u32,
-        /// most bytes allowed
-        bytes_max: u32,
-        /// name of the end that sets the limit
-        by: &'static str,
-    },
-    /// One end proposes the provision protocol, and one a landing buffer that is provisioned while connecting.
-    ProvisionAtConnect,
-    /// The protocol register over shared memory, which has no device that memory could be registered with.
-    RegisterWithoutDevice,
-    /// A number of receives that is out of range.
-    Receives(u8),
-    /// One end proposes plain flags, and a device of either end promises no order.
-    FlagAtOneEnd,
-    /// The peer chose an arrival mode that it may not choose.
-    Mode {
-        /// mode of the peer
-        said: Arrival,
-        /// mode that follows from the proposals
-        due: Arrival,
-    },
-}
-
-/// A proposed value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proposal {
-    /// Number.
-    Number(u32),
-    /// Protocol.
-    Protocol(Protocol),
-    /// Arrival mode.
-    Arrival(Arrival),
-    /// When landing buffers are provisioned.
-    Landing(LandingMode),
-}
-
 impl Defaults {
     /// Negotiates the values of the two ends over this fabric.
     ///
@@ -200,6 +160,7 @@ impl Defaults {
         let block_bytes = number("block-bytes", listening.block_bytes, connecting.block_bytes)?;
         let landing_bytes = number("landing-bytes", listening.landing_bytes, connecting.landing_bytes)?;
         let chunk_bytes = number("chunk-bytes", listening.chunk_bytes, connecting.chunk_bytes)?;
+        let base = self.refined(listening, connecting)?;
         let small_buffer_bytes =
             number("small-buffer", listening.small_buffer_bytes, connecting.small_buffer_bytes)?;
         let threshold_bytes = number("threshold", listening.threshold_bytes, connecting.threshold_bytes)?;
@@ -216,7 +177,6 @@ impl Defaults {
             }
         };
         let layout = Layout { block_bytes, block_count, flags };
-        let base = Config::default();
         let small_buffer_bytes = small_buffer_bytes.unwrap_or(base.small_buffer_bytes);
         let small = small_layout(small_buffer_bytes);
         let config = Config {
@@ -224,7 +184,6 @@ impl Defaults {
             arrival: arrival.unwrap_or(self.arrival),
             folds: folds.unwrap_or(base.folds),
             chunk_bytes: chunk_bytes.unwrap_or(base.chunk_bytes),
-            c0_bytes: self.c0_bytes,
             order_asserted: self.ordered && self.flags == FlagPlace::Inside,
             small_buffer_bytes,
             threshold_bytes: threshold_bytes.unwrap_or(small.capacity(small.block_count)),
@@ -253,6 +212,33 @@ impl Defaults {
         let caps = Caps { order_inside_write: self.ordered, notifications_max };
         config.validate(direct, caps, [layout; 2]).map_err(Disagreement::Config)?;
         Ok(negotiated)
+    }
+
+    /// Returns the default policy, with what the ends propose of the refinements of the superpipeline.
+    fn refined(&self, listening: &Tuning, connecting: &Tuning) -> Result<Config, Disagreement> {
+        let base = Config::default();
+        let c0_bytes = proposed_by_either("c0", listening.c0_bytes, connecting.c0_bytes, Proposal::Number)?;
+        let growth_q8 = proposed_by_either("growth", listening.growth_q8, connecting.growth_q8, |growth| {
+            Proposal::Number(growth.into())
+        })?;
+        let first_chunk = proposed_by_either(
+            "first-chunk",
+            listening.first_chunk,
+            connecting.first_chunk,
+            Proposal::FirstChunk,
+        )?;
+        let sub_blocks =
+            proposed_by_either("sub-blocks", listening.sub_blocks, connecting.sub_blocks, Proposal::Switch)?;
+        let (ours, theirs) = (listening.triple_buffer, connecting.triple_buffer);
+        let triple_buffer = proposed_by_either("triple-buffer", ours, theirs, Proposal::Switch)?;
+        Ok(Config {
+            c0_bytes: c0_bytes.unwrap_or(self.c0_bytes),
+            growth_q8: growth_q8.map_or(base.growth_q8, u32::from),
+            first_chunk: first_chunk.unwrap_or(base.first_chunk),
+            sub_blocks: sub_blocks.unwrap_or(base.sub_blocks),
+            triple_buffer: triple_buffer.unwrap_or(base.triple_buffer),
+            ..base
+        })
     }
 
     /// Checks the values without those of a peer, for either fabric.
@@ -290,6 +276,11 @@ impl Negotiated {
             protocol: Some(config.protocol),
             arrival: Some(config.arrival),
             folds: Some(config.folds),
+            c0_bytes: Some(config.c0_bytes),
+            growth_q8: Some(config.growth_q8 as u16),
+            first_chunk: Some(config.first_chunk),
+            sub_blocks: Some(config.sub_blocks),
+            triple_buffer: Some(config.triple_buffer),
             block_bytes: Some(layout.block_bytes),
             group_blocks: match layout.flags {
                 FlagPlace::Inside => None,
@@ -387,72 +378,6 @@ pub const fn default_group_blocks(block_bytes: u32) -> u8 {
     }
     group_blocks
 }
-
-/// Returns the proposed value of two ends.
-fn proposed_by_either<T: PartialEq + Copy>(
-    name: &'static str,
-    ours: Option<T>,
-    theirs: Option<T>,
-    shown: impl Fn(T) -> Proposal,
-) -> Result<Option<T>, Disagreement> {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) if ours != theirs => {
-            Err(Disagreement::Proposals { name, listening: shown(ours), connecting: shown(theirs) })
-        }
-        (ours, theirs) => Ok(ours.or(theirs)),
-    }
-}
-
-impl fmt::Display for Proposal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Protocol(protocol) => protocol.fmt(f),
-            Self::Arrival(arrival) => f.write_str(arrival_name(*arrival)),
-            Self::Landing(landing) => f.write_str(landing.name()),
-        }
-    }
-}
-
-impl fmt::Display for Disagreement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Proposals { name, listening, connecting } => write!(
-                f,
-                "the two ends disagree: {name} is {listening} at the listening end and {connecting} at the connecting end; set it at \
-                 one end only"
-            ),
-            Self::Config(error) => error.fmt(f),
-            Self::Landing { bytes, bytes_max, by } => {
-                let (bytes, bytes_max) = (Bytes(u64::from(*bytes)), Bytes(u64::from(*bytes_max)));
-                write!(f, "a landing buffer of {bytes} is more than the {bytes_max} that the {by} allows")
-            }
-            Self::ProvisionAtConnect => f.write_str(
-                "the provision protocol begins with a small landing buffer and provisions larger ones on demand; propose \
-                 landing on-demand, or none",
-            ),
-            Self::RegisterWithoutDevice => f.write_str(
-                "the protocol register registers memory of the application with a device, and shared memory has none; propose \
-                 register-cached, and send out of registered buffers",
-            ),
-            Self::Receives(receives) => {
-                write!(f, "receives is {receives}, and must be {RECEIVES_MIN} to {RECEIVES}")
-            }
-            Self::FlagAtOneEnd => f.write_str(
-                "plain flags need order inside a write, which a device of one of the two ends does not promise: set \
-                 flag at both ends, or at none",
-            ),
-            Self::Mode { said, due } => write!(
-                f,
-                "the peer chose arrival mode {}, and the proposals give {}",
-                arrival_name(*said),
-                arrival_name(*due)
-            ),
-        }
-    }
-}
-
-impl error::Error for Disagreement {}
 
 impl LandingMode {
     /// Returns the name that options and reports use.
