@@ -47,7 +47,7 @@ impl<F: Fabric> Sender<F> {
         let transfer = open.id.number;
         let is_split = F::DIRECT && open.split.is_some();
         let (id, remote) = (open.id, is_split || !F::DIRECT && open.remote.is_some());
-        let whole = open.copies_whole_chunks;
+        let whole = open.copies_whole_chunks && !remote;
         let header = Header::Chunk { transfer, bytes, fin, left, whole, remote, rts };
         if is_first {
             record!(fabric, link, SendBegin { transfer, length: open.length });

@@ -21,6 +21,7 @@ mod equal_words;
 mod events;
 mod exposing;
 mod failing;
+mod first_chunk;
 mod gate;
 mod groups;
 mod growing;

@@ -3,7 +3,9 @@
 //! that imitate flags and headers, and every count near its wrap.
 
 use proptest::prelude::*;
-use superpipe_core::{Arrival, Config, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol};
+use superpipe_core::{
+    Arrival, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol,
+};
 use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer, play};
 use superpipe_testkit::{Direct, GrowthSetup, Posted, Setup};
 
@@ -111,6 +113,8 @@ prop_compose! {
         chunk_bytes in prop_oneof![Just(0), 1..=3000u32],
         folds in 1..=6u8,
         triple_buffer in prop::bool::weighted(0.2),
+        first_chunk in prop::sample::select(&FirstChunk::ALL[..]),
+        sub_blocks in prop::bool::weighted(0.8),
         streaming_bytes in 0..=4000u64,
         threshold_bytes in prop_oneof![1 => Just(904), 1 => 40..=904u32],
     ) -> Config {
@@ -121,6 +125,8 @@ prop_compose! {
             chunk_bytes,
             folds,
             triple_buffer,
+            first_chunk,
+            sub_blocks,
             streaming_bytes,
             threshold_bytes,
             ..Config::default()

@@ -14,7 +14,7 @@ mod sending;
 mod waiting;
 
 use superpipe_core::driver::{Driver, WaitStrategy, WarmUp, WarmUpPlan};
-use superpipe_core::{Arrival, Closed, Endpoint, Event, Nanos, Reason, State};
+use superpipe_core::{Arrival, Closed, Endpoint, Event, FirstChunk, Nanos, Reason, State};
 use superpipe_testkit::pair::{IDLE_TIMEOUT_NS, Script};
 use superpipe_testkit::{PairFabric, Rng};
 
@@ -183,7 +183,7 @@ impl<F: PairFabric> ClientPair<F> {
         Self {
             fabric,
             clients,
-            flows: Default::default(),
+            flows: script.configs.map(|config| Flow::new(config.first_chunk == FirstChunk::DuringRendezvous)),
             call_coverage: CallCoverage::default(),
             is_notified: script.configs[0].arrival == Arrival::Notify,
             ends_per_cpu: 1,

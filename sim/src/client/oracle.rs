@@ -40,13 +40,26 @@ pub(super) struct Flow {
     /// Message at the head, as its receiver knows it, and the bytes taken of it.
     pub(super) head: Option<usize>,
     pub(super) at: usize,
+    /// The sender may hold the first chunk of a transfer back until its CTS is here, and drops it with a transfer that is cancelled before.
+    holds_back: bool,
     /// A line was forged, and nothing is compared any more.
     pub(super) is_unchecked: bool,
     /// Transfers that were compared.
     pub(super) transfers: u64,
 }
 
+impl Message {
+    /// Returns true if `bytes` bytes may be all that its receiver gets.
+    fn may_be_all(&self, bytes: usize, holds_back: bool) -> bool {
+        bytes == self.bytes || holds_back && bytes == 0 && self.cancelled.is_some()
+    }
+}
+
 impl Flow {
+    pub(super) fn new(holds_back: bool) -> Self {
+        Self { holds_back, ..Self::default() }
+    }
+
     /// Draws a message.
     pub(super) fn draw(&mut self, rng: &mut Rng, bytes: usize, is_stream: bool) -> usize {
         let index = self.messages.len();
@@ -206,7 +219,7 @@ impl Flow {
         let rest = self.order.get(self.seen..).unwrap_or_default();
         let found = rest.iter().find(|index| {
             let message = &self.messages[**index];
-            message.cancelled == Some(reason) && message.bytes == bytes
+            message.cancelled == Some(reason) && message.may_be_all(bytes, self.holds_back)
         });
         if let (None, Some(index)) = (self.head, found) {
             self.arrived_tag(self.messages[*index].tag);
@@ -239,7 +252,9 @@ impl Flow {
         }
         let Some(head) = self.head.take() else { panic!("{end:?} of no transfer") };
         let message = &mut self.messages[head];
-        assert_eq!(self.at, message.bytes, "message {head} ends before or after what was sent");
+        let (at, bytes) = (self.at, message.bytes);
+        let is_all = message.may_be_all(at, self.holds_back);
+        assert!(is_all, "message {head} ends after {at} bytes, and {bytes} were sent");
         message.over = true;
         match end {
             End::No => {}
@@ -272,7 +287,7 @@ impl Flow {
     pub(super) fn is_delivered(&self) -> bool {
         self.order.iter().all(|index| {
             let message = &self.messages[*index];
-            message.rejected.is_some() || message.received.unwrap_or(0) == message.bytes
+            message.rejected.is_some() || message.may_be_all(message.received.unwrap_or(0), self.holds_back)
         })
     }
 

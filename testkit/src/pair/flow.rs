@@ -37,6 +37,8 @@ pub(super) struct Flow {
     /// Transfers with a smaller index have arrived or were skipped.
     pub(super) seen: usize,
     pub(super) at: usize,
+    /// The sender may hold the first chunk of a transfer back until its CTS is here, and drops it with a transfer that is cancelled before.
+    pub(super) holds_back: bool,
 }
 
 /// Returns the reason with which transfer `index` of an end is cancelled (kind 1) or rejected (kind 2).
@@ -78,7 +80,7 @@ fn payload(rng: &mut Rng, transfer: &Transfer, origin: &Origin) -> Vec<u8> {
 }
 
 impl Flow {
-    pub(super) fn new(transfers: &[Transfer], origin: &Origin, rng: &mut Rng) -> Self {
+    pub(super) fn new(transfers: &[Transfer], origin: &Origin, holds_back: bool, rng: &mut Rng) -> Self {
         let sent = transfers.iter().enumerate().map(|(index, transfer)| Sent {
             tag: (rng.next() << 16) | index as u64,
             payload: payload(rng, transfer, origin),
@@ -91,7 +93,7 @@ impl Flow {
             received: None,
             complete: false,
         });
-        Self { sent: sent.collect(), next: 0, open: None, head: None, seen: 0, at: 0 }
+        Self { sent: sent.collect(), next: 0, open: None, head: None, seen: 0, at: 0, holds_back }
     }
 
     pub(super) const fn is_done(&self) -> bool {

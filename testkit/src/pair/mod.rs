@@ -10,7 +10,7 @@ mod sending;
 mod unchecked;
 
 use superpipe_core::driver::{Drive, Driver, Next, Wait, WaitFailed, WaitStrategy};
-use superpipe_core::{Closed, Endpoint, Event, Nanos, Reason};
+use superpipe_core::{Closed, Endpoint, Event, FirstChunk, Nanos, Reason};
 
 use crate::{PairFabric, Rng};
 use flow::{Flow, Sent};
@@ -64,7 +64,10 @@ impl<F: PairFabric> Pair<F> {
                 .unwrap_or_else(|error| panic!("{error}"));
             Driver::new(end, 1 + side as u64, WaitStrategy::Yield, IDLE_TIMEOUT_NS, Nanos(0))
         });
-        let flows = core::array::from_fn(|side| Flow::new(&script.transfers[side], &script.origin, &mut rng));
+        let flows = core::array::from_fn(|side| {
+            let holds_back = script.configs[side].first_chunk == FirstChunk::DuringRendezvous;
+            Flow::new(&script.transfers[side], &script.origin, holds_back, &mut rng)
+        });
         let waits = ends.each_ref().map(Driver::begin_wait);
         Self {
             fabric,

@@ -12,8 +12,8 @@ mod sending;
 use std::env;
 
 use superpipe_core::{
-    Arrival, Closed, Config, End, Endpoint, Event, FlagPlace, Layout, Length, NOTIFICATIONS_MIN, Origin,
-    Protocol, Reason, Sending, TransferId,
+    Arrival, Closed, Config, End, Endpoint, Event, FirstChunk, FlagPlace, Layout, Length, NOTIFICATIONS_MIN,
+    Origin, Protocol, Reason, Sending, TransferId,
 };
 use superpipe_testkit::{Direct, Posted, Rng, Setup, TestFabric};
 
@@ -122,6 +122,8 @@ impl<F: TestFabric> Model<F> {
                 chunk_bytes: [0, 1 + rng.below(800) as u32][rng.below(2)],
                 folds: 1 + rng.below(6) as u8,
                 triple_buffer: rng.one_in(4),
+                first_chunk: FirstChunk::ALL[rng.below(3)],
+                sub_blocks: !rng.one_in(5),
                 streaming_bytes: rng.below(3000) as u64,
                 order_asserted: rng.one_in(2) && setup.order_inside_write,
                 threshold_bytes: 40 + rng.below(800) as u32,

@@ -216,7 +216,7 @@ pub(crate) fn why(failure: &HandshakeFailure<Broken>) -> String {
 pub(crate) fn by_hand(kind: u8, fields: &[(usize, &[u8])]) -> Packet {
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(b"SUPRPIPE");
-    bytes[8] = 4;
+    bytes[8] = 5;
     bytes[10] = kind;
     for (at, field) in fields {
         bytes[*at..at + field.len()].copy_from_slice(field);

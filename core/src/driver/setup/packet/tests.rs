@@ -18,7 +18,7 @@ fn the_version_precedes_what_other_versions_may_change() {
     assert_eq!(with(hello(), 10, 0xFF).kind(), Ok(0xFF), "a kind is judged by whoever waits for one");
     assert_eq!(with(hello(), 7, b'e').kind(), Err(PacketError::Garbage));
     let refused = || Packet::refused(0, &"no".into());
-    assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x104 }));
+    assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x105 }));
     assert_eq!(with(with(refused(), 9, 1), 0, 0).kind(), Err(PacketError::Garbage));
     assert_eq!(Packet::empty().kind(), Err(PacketError::Garbage));
     assert_eq!(check_head(&hello().0[..10]), Ok(()));
@@ -158,14 +158,14 @@ fn what_a_packet_does_not_have_is_zero() {
     const DIRECT: FabricKind = FabricKind::Direct { is_fenced: true, pid: 1 };
     const POSTED: FabricKind = FabricKind::Posted { keeps_order: true, has_fast_crc: true };
     for (fabric, kind, used) in [
-        (DIRECT, Kind::Hello, [12..28, 44..51]),
-        (DIRECT, Kind::Welcome, [12..32, 44..51]),
-        (DIRECT, Kind::Grant, [0..0, 0..0]),
-        (DIRECT, Kind::Ready, [0..0, 0..0]),
-        (POSTED, Kind::Hello, [13..30, 44..52]),
-        (POSTED, Kind::Welcome, [13..31, 32..64]),
-        (POSTED, Kind::Grant, [32..44, 52..64]),
-        (POSTED, Kind::Ready, [0..0, 0..0]),
+        (DIRECT, Kind::Hello, [12..28, 44..51, 64..73]),
+        (DIRECT, Kind::Welcome, [12..32, 44..51, 64..73]),
+        (DIRECT, Kind::Grant, [0..0, 0..0, 0..0]),
+        (DIRECT, Kind::Ready, [0..0, 0..0, 0..0]),
+        (POSTED, Kind::Hello, [13..30, 44..52, 64..73]),
+        (POSTED, Kind::Welcome, [13..31, 32..64, 64..73]),
+        (POSTED, Kind::Grant, [32..44, 52..64, 0..0]),
+        (POSTED, Kind::Ready, [0..0, 0..0, 0..0]),
     ] {
         for at in 11..PACKET_BYTES {
             let checked = with(Packet::new(kind), at, 1).check_reserved(kind, &fabric);

@@ -1,0 +1,206 @@
+//! The first chunk of a transfer: with its RTS, copied during the rendezvous, or after the CTS. Denis, section 4.
+
+use superpipe_core::{
+    Config, Endpoint, FirstChunk, FlagPlace, Layout, Length, Origin, Protocol, Reason, RefusedSend,
+    TransferId,
+};
+use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric, wire};
+
+const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 64, flags: FlagPlace::Inside };
+/// Whole blocks, and two thirds of a block.
+const C0: usize = 400;
+
+/// End 0 has started a transfer; the peer is this test.
+struct Sender<F: TestFabric> {
+    fabric: F,
+    end: Endpoint<F>,
+    id: TransferId,
+    payload: Vec<u8>,
+    pushed: usize,
+}
+
+impl<F: TestFabric> Sender<F> {
+    fn new(first_chunk: FirstChunk, length: Length) -> Self {
+        let config = Config { c0_bytes: C0 as u32, folds: 4, first_chunk, ..Config::default() };
+        let fabric = F::new(&Setup { send_queue: 64, ..Setup::new(LAYOUT, 1) });
+        let mut end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
+        let id = end.start(1, length).unwrap();
+        let payload = (0..9000_u32).map(|at| (at % 251) as u8).collect();
+        Self { fabric, end, id, payload, pushed: 0 }
+    }
+
+    /// Pushes the next `bytes` bytes, and returns how many were taken.
+    fn push(&mut self, bytes: usize) -> usize {
+        let part = &self.payload[self.pushed..self.pushed + bytes];
+        let taken = self.end.push(&mut self.fabric, self.id, &[part]).unwrap();
+        self.pushed += taken;
+        self.progress();
+        taken
+    }
+
+    fn progress(&mut self) {
+        for _ in 0..500 {
+            self.end.progress(&mut self.fabric);
+            self.fabric.step();
+        }
+    }
+
+    fn answer(&mut self) {
+        self.fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(1, 1));
+        self.progress();
+    }
+
+    /// Returns the sizes of the chunks that the peer sees.
+    fn chunks(&self) -> Vec<u32> {
+        let (mut sizes, mut block) = (Vec::new(), 0);
+        loop {
+            let line = self.fabric.memories().line(Memory::landing(1), LAYOUT.line_at(block));
+            if line == superpipe_core::Line::default() {
+                return sizes;
+            }
+            let bytes = u32::try_from(line.0[3]).unwrap();
+            sizes.push(bytes);
+            block += LAYOUT.blocks_for(bytes);
+        }
+    }
+}
+
+fn is_prepared_until_the_cts<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+    assert_eq!(t.push(9000), C0, "{}", F::NAME);
+    assert_eq!(t.chunks(), [0], "{}: the RTS alone", F::NAME);
+    assert_eq!(t.push(1000), 0, "{}", F::NAME);
+    assert!(!t.end.poll_delivered(), "{}", F::NAME);
+    t.answer();
+    assert_eq!(t.chunks(), [0, 400], "{}: a round of progress sends it", F::NAME);
+    assert_eq!(t.push(2000), 2000, "{}", F::NAME);
+    // q is 1.5: the RTS is no chunk of the schedule.
+    assert_eq!(t.chunks(), [0, 400, 600, 900, 500], "{}", F::NAME);
+    assert_eq!(t.end.counters().bytes_sent, 2400, "{}", F::NAME);
+}
+
+#[test]
+fn a_first_chunk_is_prepared_until_the_cts() {
+    is_prepared_until_the_cts::<Direct>();
+    is_prepared_until_the_cts::<Posted>();
+}
+
+fn waits_for_the_cts<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::AfterCts, Length::Exact(9000));
+    assert_eq!(t.push(9000), 0, "{}", F::NAME);
+    assert_eq!(t.chunks(), [0], "{}", F::NAME);
+    t.answer();
+    assert_eq!(t.chunks(), [0], "{}", F::NAME);
+    assert_eq!(t.push(1500), 1500, "{}", F::NAME);
+    assert_eq!(t.chunks(), [0, 400, 600, 500], "{}", F::NAME);
+}
+
+#[test]
+fn a_first_chunk_waits_for_the_cts() {
+    waits_for_the_cts::<Direct>();
+    waits_for_the_cts::<Posted>();
+}
+
+/// A short message needs no CTS.
+fn goes_at_once_if_it_is_all<F: TestFabric>(first_chunk: FirstChunk) {
+    let mut t = Sender::<F>::new(first_chunk, Length::Exact(C0 as u64));
+    assert_eq!(t.push(C0), C0, "{}", F::NAME);
+    assert_eq!(t.chunks(), [400], "{}", F::NAME);
+}
+
+#[test]
+fn a_message_of_c0_bytes_waits_for_nothing() {
+    for first_chunk in FirstChunk::ALL {
+        goes_at_once_if_it_is_all::<Direct>(first_chunk);
+        goes_at_once_if_it_is_all::<Posted>(first_chunk);
+    }
+}
+
+fn part_of_a_stream_is_prepared<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Stream);
+    assert_eq!([t.push(10), t.push(10)], [10, 0], "{}", F::NAME);
+    assert_eq!(t.end.finish(&mut t.fabric, t.id), Err(RefusedSend::NoCredit), "{}", F::NAME);
+    t.answer();
+    assert_eq!(t.chunks(), [0, 10], "{}", F::NAME);
+    assert_eq!(t.end.finish(&mut t.fabric, t.id), Ok(()), "{}", F::NAME);
+}
+
+#[test]
+fn a_part_of_a_stream_is_prepared() {
+    part_of_a_stream_is_prepared::<Direct>();
+    part_of_a_stream_is_prepared::<Posted>();
+}
+
+/// The end of a stream sends what is prepared before itself.
+fn end_follows_what_is_prepared<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Stream);
+    assert_eq!(t.push(10), 10, "{}", F::NAME);
+    t.fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::cts(1, 1));
+    assert_eq!(t.end.finish(&mut t.fabric, t.id), Ok(()), "{}", F::NAME);
+    t.progress();
+    assert_eq!(t.chunks(), [0, 10, 0], "{}", F::NAME);
+}
+
+#[test]
+fn the_end_of_a_stream_follows_what_is_prepared() {
+    end_follows_what_is_prepared::<Direct>();
+    end_follows_what_is_prepared::<Posted>();
+}
+
+fn reservation_is_prepared<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+    let reserved = t.end.reserve(&mut t.fabric, t.id, 9000).unwrap();
+    assert_eq!(reserved.bytes(), C0 as u32, "{}", F::NAME);
+    assert_eq!(t.end.commit(&mut t.fabric, t.id, 300), Ok(()), "{}", F::NAME);
+    t.end.unreserve(t.id);
+    t.progress();
+    assert_eq!(t.chunks(), [0], "{}", F::NAME);
+    assert_eq!(t.end.reserve(&mut t.fabric, t.id, 9000).map(|_| ()), Err(RefusedSend::NoCredit));
+    t.answer();
+    assert_eq!(t.chunks(), [0, 300], "{}", F::NAME);
+    // One that is reserved during the rendezvous and filled after it is sent as it is.
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+    assert!(t.end.reserve(&mut t.fabric, t.id, 9000).is_ok(), "{}", F::NAME);
+    t.answer();
+    assert_eq!(t.end.commit(&mut t.fabric, t.id, 400), Ok(()), "{}", F::NAME);
+    t.progress();
+    assert_eq!(t.chunks(), [0, 400], "{}", F::NAME);
+}
+
+#[test]
+fn a_reservation_is_prepared() {
+    reservation_is_prepared::<Direct>();
+    reservation_is_prepared::<Posted>();
+}
+
+fn cancel_drops_what_is_prepared<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+    assert_eq!(t.push(9000), C0, "{}", F::NAME);
+    assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(9)), Ok(()), "{}", F::NAME);
+    t.answer();
+    assert_eq!(t.end.counters().bytes_sent, 0, "{}", F::NAME);
+    assert!(t.end.start(2, Length::Exact(1)).is_ok(), "{}: CANCEL is in the ring", F::NAME);
+}
+
+#[test]
+fn a_cancel_drops_what_is_prepared() {
+    cancel_drops_what_is_prepared::<Direct>();
+    cancel_drops_what_is_prepared::<Posted>();
+}
+
+/// Other protocols have no C0, and messages that go in blocks in spite of theirs have one.
+#[test]
+fn only_growing_chunks_have_a_prepared_one() {
+    for protocol in Protocol::ALL {
+        let prepares =
+            matches!(protocol, Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached);
+        let mut t = Sender::<Posted>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+        assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(1)), Ok(()));
+        t.end.set_protocol(protocol);
+        t.id = t.end.start(1, Length::Exact(9000)).unwrap();
+        let taken = t.push(9000);
+        let is_awaited = !matches!(protocol, Protocol::Eager | Protocol::Provision);
+        assert_eq!(taken == C0, prepares, "{protocol}: {taken}");
+        assert_eq!(t.end.counters().bytes_sent == 0, is_awaited, "{protocol}");
+    }
+}
