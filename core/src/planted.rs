@@ -84,6 +84,10 @@ pub enum Bug {
     DeadlineWhenIdle,
     /// An operation that receives begins at the first of its slices again with each part.
     PlaceLost,
+    /// What was copied during the rendezvous does not count as taken.
+    PreparedNotCounted,
+    /// What was copied during the rendezvous is sent by the next call for its transfer only.
+    PreparedLeft,
     /// An operation goes on that is of another connection, or a clone of one that has gone on.
     OperationOfAnother,
     /// A connection does not know that it was closed here.
@@ -205,6 +209,8 @@ impl Bug {
         Self::NotificationNotRead,
         Self::DeadlineWhenIdle,
         Self::PlaceLost,
+        Self::PreparedNotCounted,
+        Self::PreparedLeft,
         Self::OperationOfAnother,
         Self::ClosingForgotten,
         Self::TryTakesPart,

@@ -34,7 +34,9 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         work += self.poll_mailbox(fabric);
-        if self.sender.prepared() > 0 {
+        let mut is_prepared = self.sender.prepared() > 0;
+        planted!(PreparedLeft => is_prepared = false);
+        if is_prepared {
             work += usize::from(self.send_prepared(fabric));
         }
         if !F::DIRECT && (self.zero_copy.is_active() || self.receiver.awaits_end()) {

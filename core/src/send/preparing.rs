@@ -100,6 +100,7 @@ impl<F: Fabric> Sender<F> {
 impl Open {
     /// Returns the bytes that were taken from the application: sent, or prepared.
     pub(super) fn taken(&self) -> u64 {
+        planted!(PreparedNotCounted => return self.sent);
         self.sent + u64::from(self.prepared)
     }
 

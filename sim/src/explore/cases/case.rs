@@ -1,6 +1,6 @@
 //! Cases to explore: two ends, a small fabric, and the calls of each end.
 
-use superpipe_core::{Arrival, Config, FlagPlace, GrowthDelay, Layout, Origin, Protocol};
+use superpipe_core::{Arrival, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, Origin, Protocol};
 
 /// Bytes of every block, which is the least.
 pub(in crate::explore) const BLOCK_BYTES: u32 = 128;
@@ -165,6 +165,8 @@ pub struct Case {
     pub blocks: u32,
     /// C0 in bytes.
     pub c0_bytes: u32,
+    /// When the first chunk of a longer message is copied and sent.
+    pub first_chunk: FirstChunk,
     /// WRs that a send queue holds.
     pub send_queue: usize,
     /// Receives that each end keeps posted for notifications.
@@ -223,13 +225,14 @@ impl Case {
 
     /// Returns the policy of both ends: two folds, a first chunk of C0 and then a fold.
     pub(in crate::explore) fn config(&self) -> Config {
-        let Self { arrival, c0_bytes, .. } = *self;
+        let Self { arrival, c0_bytes, first_chunk, .. } = *self;
         let exposes = self.exposing.is_some();
         let protocol = if exposes { Protocol::RegisterCached } else { Protocol::default() };
         Config {
             protocol,
             arrival,
             c0_bytes,
+            first_chunk,
             one_copy_bytes: c0_bytes + 1,
             chunk_bytes: self.lending.map_or(0, |lending| lending.write_bytes),
             growth_q8: 1024,

@@ -8,8 +8,9 @@ mod lending;
 mod notified;
 mod offering;
 mod posted;
+mod preparing;
 
-use superpipe_core::{Arrival, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
+use superpipe_core::{Arrival, FirstChunk, FlagPlace, NOTIFICATIONS_MIN, Origin, Protocol};
 
 pub(in crate::explore) use case::BLOCK_BYTES;
 pub use case::{
@@ -26,6 +27,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(exposing::cases());
     cases.extend(lending::cases());
     cases.extend(offering::cases());
+    cases.extend(preparing::cases());
     cases
 }
 
@@ -80,6 +82,7 @@ fn case(name: &'static str, transfers: &[Transfer]) -> Case {
         flags: FlagPlace::Inside,
         blocks: 2,
         c0_bytes: 64,
+        first_chunk: FirstChunk::WithRts,
         send_queue: 1,
         notifications_max: NOTIFICATIONS_MIN,
         at_once: false,
