@@ -28,6 +28,11 @@ struct Registered {
 }
 
 impl LentMemory {
+    /// Returns the MR of a registration.
+    pub(super) fn key(&self, registration: Registration) -> Option<Key> {
+        self.registered.get(index(registration.0)).copied().flatten().map(|registered| registered.key)
+    }
+
     /// Forgets everything, and returns the keys of all registrations.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
         core::mem::take(&mut self.registered).into_iter().flatten().map(|registered| registered.key)

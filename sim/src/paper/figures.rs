@@ -12,7 +12,7 @@ use superpipe_core::{Config, Protocol};
 
 use super::experiment::Experiment;
 use super::figure::{Curve, Figure, Values};
-use super::ping_pong::Buffers;
+use super::connection::Buffers;
 
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

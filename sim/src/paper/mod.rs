@@ -1,5 +1,7 @@
 //! The papers' results, from runs of the core on the papers' machines, beside the model and what the papers print. docs/papers.md.
 
+mod connection;
+mod exchange;
 mod experiment;
 mod figure;
 mod figures;
@@ -7,6 +9,7 @@ mod machine;
 mod ping_pong;
 mod row;
 mod rows;
+mod system;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;

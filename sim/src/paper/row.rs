@@ -42,8 +42,10 @@ pub(super) enum Source {
     FittedRun,
     /// The cost model alone.
     Model,
-    /// The cost model, a cost of whose machine was fitted to this result.
-    FittedModel,
+    /// A job, copy or write on a simulated machine, without core.
+    Machine,
+    /// The same, to whose result in the paper a cost of the machine was fitted.
+    FittedMachine,
     /// The layout of blocks.
     Layout,
 }
@@ -54,7 +56,8 @@ impl Source {
             Self::Run => "run",
             Self::FittedRun => "run, fitted",
             Self::Model => "model",
-            Self::FittedModel => "model, fitted",
+            Self::Machine => "machine",
+            Self::FittedMachine => "machine, fitted",
             Self::Layout => "layout",
         }
     }

@@ -1,0 +1,108 @@
+//! Rows of copies and chunks: their number, and their size.
+
+use superpipe_core::plan::Machine;
+use superpipe_core::{Config, FlagPlace, Layout, Protocol};
+
+use super::super::connection::Buffers;
+use super::super::experiment::{BLOCK_BYTES, Experiment};
+use super::super::row::{Bound, Row, Source};
+use super::{M, first_that, of_wire, on_graphene, superpipeline};
+
+pub(super) fn copy_large() -> Result<Row, String> {
+    let copy = on_graphene(Protocol::Copy, Buffers::Unnamed, 64 * M);
+    // The RTS, and all of the payload.
+    let chunks = copy.chunks()?;
+    if chunks != 2.0 {
+        return Err(format!("a naive copy of 64 MiB has {chunks} chunks"));
+    }
+    let share = of_wire(64 * M, copy.ns()?);
+    let what = ("naive copy, two copies, 64 MiB, graphene, of B_net", "57 %");
+    Ok(Row::new(what, Source::FittedRun, " %", &[(share, Bound::About(57.0, 2.0))]))
+}
+
+/// Returns the experiment of a pipeline with this chunk.
+pub(super) fn pipeline(bytes: u64, chunk_bytes: u32) -> Experiment {
+    let config = Config { chunk_bytes, ..Config::default() };
+    Experiment::on(&Machine::GRAPHENE, Protocol::Pipeline, Buffers::Unnamed, bytes, config)
+}
+
+/// Returns C_opt on `graphene`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred KiB")]
+pub(super) fn optimal_chunk(bytes: u64) -> u32 {
+    Machine::GRAPHENE.profile.optimal_chunk_bytes(bytes) as u32
+}
+
+/// Returns the largest size up to which a naive copy is at least as fast as every pipeline of two to eight chunks, in steps of 64 bytes.
+fn naive_copy_best_bytes() -> Result<u64, String> {
+    let loses = |bytes: u64| {
+        let naive_ns = on_graphene(Protocol::Copy, Buffers::Unnamed, bytes).ns()?;
+        let mut best_ns = f64::INFINITY;
+        for count in 2..=8 {
+            let chunk_bytes = u32::try_from(bytes.div_ceil(count)).map_err(|error| error.to_string())?;
+            best_ns = best_ns.min(pipeline(bytes, chunk_bytes).ns()?);
+        }
+        Ok(naive_ns > best_ns)
+    };
+    Ok(first_that(64, 512, loses)? - 64)
+}
+
+/// Denis says 16 KB. With g of his Figure 6 it cannot be that.
+pub(super) fn naive_copy_is_best() -> Result<Row, String> {
+    let kib = naive_copy_best_bytes()? as f64 / 1024.0;
+    let what = ("naive copy at least as fast as the best pipeline, graphene, up to", "16 KB (Figure 4)");
+    Ok(Row::new(what, Source::Run, " KiB", &[(kib, Bound::Between(3.0, 6.0))]))
+}
+
+/// Returns the exponent by which the number of chunks grows from 16 to 64 MiB.
+fn exponent(experiment: impl Fn(u64) -> Experiment) -> Result<f64, String> {
+    let count = |bytes| experiment(bytes).chunks();
+    Ok((count(64 * M)? / count(16 * M)?).log2() / 2.0)
+}
+
+pub(super) fn chunks_of_one_size() -> Result<Row, String> {
+    let value = exponent(|bytes| pipeline(bytes, 64 << 10))?;
+    let what = ("gaps: exponent of L, pipeline, chunks of 64 KiB, 16 to 64 MiB", "O(L)");
+    Ok(Row::new(what, Source::Run, "", &[(value, Bound::About(1.0, 0.05))]))
+}
+
+pub(super) fn optimal_chunks() -> Result<Row, String> {
+    let value = exponent(|bytes| pipeline(bytes, optimal_chunk(bytes)))?;
+    let what = ("gaps: exponent of L, pipeline, chunks of C_opt", "O(√L)");
+    Ok(Row::new(what, Source::Run, "", &[(value, Bound::About(0.5, 0.05))]))
+}
+
+pub(super) fn growing_chunks() -> Result<Row, String> {
+    let more = superpipeline(64 * M).chunks()? - superpipeline(16 * M).chunks()?;
+    let what = ("gaps: superpipeline, q = 1.5, chunks more in 64 MiB than in 16", "O(log L): log_q 4 = 3.4");
+    Ok(Row::new(what, Source::Run, "", &[(more, Bound::About(3.4, 1.0))]))
+}
+
+pub(super) fn folded_chunks() -> Result<Row, String> {
+    let folded = |bytes| {
+        let experiment = superpipeline(bytes);
+        let config = Config { folds: 8, ..experiment.config };
+        Experiment { config, landing_bytes: Some(2 * M), ..experiment }
+    };
+    let value = exponent(folded)?;
+    let what = ("gaps: exponent of L, superpipeline folded in 2 MiB, 8 folds", "L over the largest chunk");
+    Ok(Row::new(what, Source::Run, "", &[(value, Bound::About(1.0, 0.1))]))
+}
+
+/// Half and twice the optimal chunk take longer.
+pub(super) fn optimal_chunk_is_best() -> Result<Row, String> {
+    let chunk = optimal_chunk(M);
+    let ns = |chunk| pipeline(M, chunk).ns();
+    let best = ns(chunk)?;
+    let values = [ns(chunk / 2)? / best, ns(2 * chunk)? / best].map(|times| (times, Bound::AtLeast(1.0)));
+    let what = ("pipeline, 1 MiB: half of C_opt, and twice, over C_opt", "equation 3 is the minimum");
+    Ok(Row::new(what, Source::Run, "x", &values))
+}
+
+/// The flags of blocks alone. A chunk also has a header in a slot line of 64 bytes, flag included.
+pub(super) fn flags() -> Result<Row, String> {
+    let layout = Layout { block_bytes: BLOCK_BYTES, block_count: 64, flags: FlagPlace::Inside };
+    let block = f64::from(layout.capacity(2) - layout.capacity(1));
+    let share = 100.0 * (1.0 - block / f64::from(BLOCK_BYTES));
+    let what = ("flag of a block of 4 KiB (a chunk has a header of 64 B besides)", "under 0.2 %");
+    Ok(Row::new(what, Source::Layout, " %", &[(share, Bound::AtMost(0.2))]))
+}
