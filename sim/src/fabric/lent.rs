@@ -87,7 +87,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             self.world.growth_coverage.count_case(case);
             return Err(JobFailed::Refused);
         }
-        let Some(memory) = self.lent[side].buffers[index(buffer.0)].clone() else {
+        let Some(memory) = &self.lent[side].buffers[index(buffer.0)] else {
             panic!("{buffer:?} of end {side} is registered, and not lent")
         };
         let Ok(all) = u32::try_from(bytes) else { return Err(JobFailed::Refused) };

@@ -18,7 +18,7 @@ pub(super) enum Buffers {
     Unnamed,
     /// It is lent for each message, to be registered for it. Of messages above C0 all must come by remote writes.
     Lent,
-    /// It was registered before. The same.
+    /// It was registered before, which takes no time. The same.
     Registered,
     /// A cache of registrations: it is lent for the first message of each direction, and registered from then on. The same.
     Cached,
@@ -43,13 +43,15 @@ impl Terms {
 
 struct End {
     driver: Driver<SimFabric<false>>,
+    /// Bytes of its messages, empty before the first one.
     payload: Vec<u8>,
     received: Vec<u8>,
     /// Memory of its messages, and of those that it receives.
     source: Option<Buffer>,
     destination: Option<Buffer>,
     /// Their registrations, if these were made before.
-    registered: Option<(Registration, RemoteClaim)>,
+    registered_source: Option<Registration>,
+    registered_destination: Option<RemoteClaim>,
 }
 
 /// A message that is sent.
@@ -146,11 +148,12 @@ impl Connection {
                     IDLE_TIMEOUT_NS,
                     Nanos(0),
                 ),
-                payload: payload(terms.bytes, side),
+                payload: Vec::new(),
                 received: vec![0; terms.bytes],
                 source: None,
                 destination: None,
-                registered: None,
+                registered_source: None,
+                registered_destination: None,
             })
         };
         let ends = [end(0)?, end(1)?];
@@ -160,28 +163,6 @@ impl Connection {
     /// Lends the connection the world, or takes it back.
     pub(super) const fn swap_world(&mut self, world: &mut Box<World>) {
         core::mem::swap(&mut self.fabric.world, world);
-    }
-
-    /// Registers the memory of both ends, which takes no time.
-    ///
-    /// # Errors
-    /// If it is refused.
-    pub(super) fn register(&mut self) -> Result<(), String> {
-        let Self { fabric, ends, .. } = self;
-        for (side, end) in ends.iter_mut().enumerate() {
-            let bytes = end.payload.len() as u64;
-            let mut register = |memory: Vec<u8>, may_write| {
-                let buffer = fabric.lend(side, memory);
-                match fabric.register_lent(side, buffer, bytes, may_write) {
-                    Ok(JobOutcome::Registered(registration, claim)) => Ok((registration, claim)),
-                    other => Err(format!("not registered: {other:?}")),
-                }
-            };
-            let (source, _) = register(end.payload.clone(), false)?;
-            let (_, claim) = register(vec![0; end.payload.len()], true)?;
-            end.registered = Some((source, claim));
-        }
-        Ok(())
     }
 
     /// Returns the number of chunks that an end has sent.
@@ -202,27 +183,63 @@ impl Connection {
         let receiver = 1 - sender;
         let remote_before = self.remote_bytes(receiver);
         let (send, receive) = (SendOperation::new(number, self.terms.bytes), RecvOperation::new());
+        if self.ends[sender].payload.is_empty() {
+            self.ends[sender].payload = payload(self.terms.bytes, sender);
+        }
+        // The first message of each direction is not in the cache.
+        let is_registered = match self.terms.buffers {
+            Buffers::Unnamed | Buffers::Lent => false,
+            Buffers::Registered => true,
+            Buffers::Cached => number >= 2,
+        };
+        let registered = if is_registered { Some(self.registered(sender)?) } else { None };
         let Self { fabric, ends, terms } = self;
-        ends[receiver].received.fill(0);
-        let registered = (ends[sender].registered, ends[receiver].registered);
+        if terms.remote_bytes() == 0 {
+            ends[receiver].received.fill(0);
+        }
         let (send, receive) = match (terms.buffers, registered) {
             (Buffers::Unnamed, _) => (Sending::Pushed { id: None, tag: number, sent: 0 }, receive),
-            (Buffers::Lent, _) | (Buffers::Cached, (None, _) | (_, None)) => {
+            (_, None) => {
                 let source = fabric.lend(sender, ends[sender].payload.clone());
                 let destination = fabric.lend(receiver, vec![0; terms.bytes]);
                 (ends[sender].source, ends[receiver].destination) = (Some(source), Some(destination));
                 let send = send.with_memory(SendMemory::Lent(source));
                 (Sending::Operation(send), receive.with_memory(RecvMemory::Lent(destination)))
             }
-            (Buffers::Registered | Buffers::Cached, (Some((source, _)), Some((_, claim)))) => {
-                fabric.clear_registered(receiver, claim);
+            (_, Some((source, claim))) => {
                 let send = send.with_memory(SendMemory::Registered(source));
                 (Sending::Operation(send), receive.with_memory(RecvMemory::Registered(claim)))
             }
-            (Buffers::Registered, _) => return Err("the memory is not registered".to_owned()),
         };
         let (is_sent, is_received, received_ns) = (false, false, None);
         Ok(Message { sender, number, send, receive, is_sent, is_received, received_ns, remote_before })
+    }
+
+    /// Returns the registrations of the memory of messages from an end. Makes them, which takes no time, if they are missing.
+    fn registered(&mut self, sender: usize) -> Result<(Registration, RemoteClaim), String> {
+        let receiver = 1 - sender;
+        let Self { fabric, ends, terms } = self;
+        let mut register = |side: usize, memory: Vec<u8>, may_write| {
+            let buffer = fabric.lend(side, memory);
+            match fabric.register_lent(side, buffer, terms.bytes as u64, may_write) {
+                Ok(JobOutcome::Registered(registration, claim)) => Ok((registration, claim)),
+                other => Err(format!("not registered: {other:?}")),
+            }
+        };
+        let source = match ends[sender].registered_source {
+            Some(source) => source,
+            None => register(sender, ends[sender].payload.clone(), false)?.0,
+        };
+        let destination = match ends[receiver].registered_destination {
+            Some(claim) => {
+                fabric.clear_registered(receiver, claim);
+                claim
+            }
+            None => register(receiver, vec![0; terms.bytes], true)?.1,
+        };
+        ends[sender].registered_source = Some(source);
+        ends[receiver].registered_destination = Some(destination);
+        Ok((source, destination))
     }
 
     /// Lets the driver of an end work. Returns true if it did anything.
@@ -279,24 +296,26 @@ impl Connection {
             fabric.take_back(message.sender, buffer);
         }
         let lent = ends[receiver].destination.take().map(|buffer| fabric.take_back(receiver, buffer));
-        let got = match (&lent, ends[receiver].registered) {
+        let got = match (&lent, ends[receiver].registered_destination) {
             (Some(memory), _) if is_remote => memory.as_slice(),
-            (None, Some((_, claim))) if is_remote => fabric.registered_bytes(receiver, claim),
+            (None, Some(claim)) if is_remote => fabric.registered_bytes(receiver, claim),
             _ => ends[receiver].received.as_slice(),
         };
         if got != ends[message.sender].payload {
             return Err(format!("{} bytes came changed", terms.bytes));
         }
-        // Both directions have missed.
-        if terms.buffers == Buffers::Cached && message.number == 1 {
-            self.register()?;
-        }
         Ok(())
     }
 }
 
+/// Bytes after which the payload repeats. It is no multiple of a block or a packet.
+const PERIOD: usize = 251 * 256;
+
 /// Returns the bytes of the messages of an end.
 #[expect(clippy::cast_possible_truncation, reason = "cut on purpose")]
 fn payload(bytes: usize, side: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 + at / 251 + side * 13) as u8 | 1).collect()
+    let some = (0..bytes.min(PERIOD)).map(|at| (at * 7 + at / 251 + side * 13) as u8 | 1).collect::<Vec<_>>();
+    let mut payload = some.repeat(bytes.div_ceil(PERIOD));
+    payload.truncate(bytes);
+    payload
 }

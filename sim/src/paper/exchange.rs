@@ -3,7 +3,7 @@
 
 use superpipe_testkit::PairFabric;
 
-use super::connection::{Buffers, Connection, Message, Terms};
+use super::connection::{Connection, Message, Terms};
 use super::ping_pong::{POLL_NS, POLLS_MAX};
 use crate::faults::Faults;
 use crate::nic::{Profile, World};
@@ -39,12 +39,7 @@ impl Exchange {
         for one in 0..self.hosts {
             for other in one + 1..self.hosts {
                 let hosts = [one, other];
-                let mut connection = Connection::new(&mut world, hosts, self.terms)?;
-                if self.terms.buffers == Buffers::Registered {
-                    connection.swap_world(&mut world);
-                    connection.register()?;
-                    connection.swap_world(&mut world);
-                }
+                let connection = Connection::new(&mut world, hosts, self.terms)?;
                 pairs.push(Pair { hosts, connection, messages: [None, None] });
             }
         }
@@ -152,6 +147,7 @@ mod tests {
     use superpipe_core::plan::{Machine, Pages};
     use superpipe_core::{Config, Protocol};
 
+    use super::super::connection::Buffers;
     use super::super::experiment::Experiment;
     use super::super::machine::simulated;
     use super::*;

@@ -72,9 +72,14 @@ impl Experiment {
         self.times(1)?.first().copied().ok_or_else(|| "no message".to_owned())
     }
 
+    /// Returns the nanoseconds of the first message, and its chunks.
+    pub(super) fn ns_and_chunks(self) -> Result<[f64; 2], String> {
+        Ok(self.ping_pong()?.ns_and_chunks()?.map(|value| value as f64))
+    }
+
     /// Returns the chunks of the first message.
     pub(super) fn chunks(self) -> Result<f64, String> {
-        self.ping_pong()?.chunks().map(|count| count as f64)
+        self.ns_and_chunks().map(|[_, chunks]| chunks)
     }
 
     /// Returns the nanoseconds of registering the memory of a connection, and of the first message.

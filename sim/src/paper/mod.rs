@@ -10,10 +10,7 @@ mod ping_pong;
 mod row;
 mod rows;
 mod system;
-
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
-use std::thread;
+mod workers;
 
 pub use figure::Figure;
 pub use figures::{FigureName, Runs};
@@ -23,24 +20,6 @@ pub use row::{Row, table};
 ///
 /// # Errors
 /// The first run that fails.
-///
-/// # Panics
-/// If a thread has panicked.
 pub fn paper_rows() -> Result<Vec<Row>, String> {
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let make_next = || {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let made = rows::ROWS.get(number)?();
-        rows.lock().unwrap_or_else(|error| panic!("{error}")).push((number, made));
-        Some(())
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| while make_next().is_some() {});
-        }
-    });
-    let mut rows = rows.into_inner().unwrap_or_else(|error| panic!("{error}"));
-    rows.sort_by_key(|(number, _)| *number);
-    rows.into_iter().map(|(_, row)| row).collect()
+    workers::map(rows::ROWS, |make| make())
 }

@@ -2,7 +2,7 @@
 
 use superpipe_testkit::PairFabric;
 
-use super::connection::{Buffers, Connection, Terms};
+use super::connection::{Connection, Terms};
 use crate::faults::Faults;
 use crate::nic::{Profile, Work, World};
 
@@ -30,14 +30,13 @@ impl PingPong {
         (0..count).map(|number| ends.message(number)).collect()
     }
 
-    /// Returns the number of chunks in which one message is sent.
+    /// Returns the nanoseconds of one message, and the number of chunks in which it is sent.
     ///
     /// # Errors
     /// Those of [`play`](Self::play).
-    pub(super) fn chunks(&self) -> Result<u64, String> {
+    pub(super) fn ns_and_chunks(&self) -> Result<[u64; 2], String> {
         let mut ends = self.connect()?;
-        ends.message(0)?;
-        Ok(ends.0.chunks_sent(0))
+        Ok([ends.message(0)?, ends.0.chunks_sent(0)])
     }
 
     /// Returns the nanoseconds in which both ends register what a connection needs, and those of a first message.
@@ -70,9 +69,6 @@ impl PingPong {
         let mut world = Box::new(World::new(2, self.profile, Faults::default(), 1));
         let mut connection = Connection::new(&mut world, [0, 1], self.terms)?;
         connection.swap_world(&mut world);
-        if self.terms.buffers == Buffers::Registered {
-            connection.register()?;
-        }
         Ok(Ends(connection))
     }
 }
@@ -140,6 +136,7 @@ mod tests {
     use superpipe_core::plan::{ChunkedCopy, Chunks, Machine, Pages, Start};
     use superpipe_core::{Config, FlagPlace, Layout, Protocol};
 
+    use super::super::connection::Buffers;
     use super::super::machine::simulated;
     use super::*;
 

@@ -40,6 +40,8 @@ pub(super) enum Source {
     Run,
     /// A run, to whose result in the paper a cost of the machine was fitted.
     FittedRun,
+    /// A run, and the cost model.
+    RunAndModel,
     /// The cost model alone.
     Model,
     /// A job, copy or write on a simulated machine, without core.
@@ -55,6 +57,7 @@ impl Source {
         match self {
             Self::Run => "run",
             Self::FittedRun => "run, fitted",
+            Self::RunAndModel => "run; model",
             Self::Model => "model",
             Self::Machine => "machine",
             Self::FittedMachine => "machine, fitted",

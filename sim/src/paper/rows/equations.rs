@@ -1,4 +1,5 @@
-//! Rows that compare runs with the equations, from 64 KiB to 64 MiB where their assumptions hold.
+//! Rows that compare runs with the equations, from 64 KiB to 64 MiB where their assumptions hold. Equation 8 is of a superpipeline whose receiver copies whole chunks, which core has no
+//! switch for.
 
 use superpipe_core::plan::{Chunks, Machine, Pages, Start};
 use superpipe_core::{Config, Protocol};
@@ -7,7 +8,7 @@ use super::super::connection::Buffers;
 use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
 use super::chunks::{optimal_chunk, pipeline as pipeline_of};
-use super::{K, M, superpipeline as superpipeline_of};
+use super::{K, M, superpipeline};
 
 const MODEL: superpipe_core::plan::Profile = Machine::GRAPHENE.profile;
 /// Sizes of messages, each four times the one before.
@@ -52,29 +53,12 @@ pub(super) fn pipeline() -> Result<Row, String> {
     )
 }
 
-/// Equation 8. Chunks are copied out whole because a block holds each of them. Blocks have 1 MiB at most, and with them the last chunk, so the largest message has 2 MiB. The first chunk goes at once, so no
-/// rendezvous is in it.
-pub(super) fn superpipeline() -> Result<Row, String> {
-    let pairs = [64 * K, 128 * K, 256 * K, 512 * K, M, 2 * M].map(|bytes| {
-        let experiment = Experiment {
-            block_bytes: 1 << 20,
-            landing_bytes: Some(32 * M),
-            ..superpipeline_of(bytes)
-        };
-        Ok([experiment.ns()?, MODEL.superpipeline_ns(bytes, Chunks::HARDWIRED)])
-    });
-    worst(
-        ("runs off equation 8 (superpipeline without sub-blocks) at worst, 64 KiB to 2 MiB", "equation 8"),
-        pairs,
-    )
-}
-
 /// Equation 9, and the copy of C0, which has no rendezvous to hide behind.
 pub(super) fn sub_blocks() -> Result<Row, String> {
     let pairs = SIZES.map(|bytes| {
         let c0_ns = MODEL.copy_ns(Chunks::HARDWIRED.c0_bytes, bytes);
         let expected = MODEL.sub_blocked_ns(bytes, Chunks::HARDWIRED, 4096.0) + c0_ns;
-        Ok([superpipeline_of(bytes).ns()?, expected])
+        Ok([superpipeline(bytes).ns()?, expected])
     });
     worst(
         (

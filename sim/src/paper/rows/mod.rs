@@ -7,6 +7,9 @@ mod first;
 mod registration;
 mod t3;
 
+pub(super) use applications::all_to_all_ns;
+pub(super) use t3::throughput;
+
 use superpipe_core::plan::Machine;
 use superpipe_core::{Config, Protocol};
 
@@ -26,6 +29,7 @@ pub(super) const ROWS: &[MakeRow] = &[
     registration::registration_large,
     chunks::copy_large,
     chunks::naive_copy_is_best,
+    chunks::naive_copy_is_best_in_small_blocks,
     chunks::chunks_of_one_size,
     chunks::optimal_chunks,
     chunks::growing_chunks,
@@ -42,7 +46,6 @@ pub(super) const ROWS: &[MakeRow] = &[
     registration::pipelined_registration,
     chunks::flags,
     equations::pipeline,
-    equations::superpipeline,
     equations::sub_blocks,
     equations::registration,
     t3::critical_sizes,
