@@ -26,7 +26,9 @@ use superpipe_core::{
 use superpipe_testkit::{BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
-use crate::nic::{Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Way, Wc, Work, World, Wr, status, time_ns};
+use crate::nic::{
+    Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Way, Wc, Work, World, Wr, status, time_ns,
+};
 pub(crate) use forger::ArrivalFlags;
 use forger::Forger;
 use growing::Grown;

@@ -10,6 +10,9 @@ use super::ping_pong::PingPong;
 /// Bytes of a block: the papers' sub-blocks.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
+/// More chunks than a superpipeline, or a protocol with the largest ones, has of any message.
+const GROWING_CHUNKS_MAX: u64 = 32;
+
 /// Messages of one length on a machine of the papers.
 #[derive(Clone, Copy)]
 pub(super) struct Experiment {
@@ -45,8 +48,8 @@ impl Experiment {
         let Self { block_bytes, .. } = *self;
         let blocks = match self.landing_bytes {
             Some(bytes) => bytes / u64::from(block_bytes),
-            // A block has a flag, and the first one of each chunk a slot line; one block is kept free.
-            None => self.bytes / u64::from(block_bytes - 64) + 4,
+            // A block has a flag, and the first one of each chunk a slot line. The last block of each chunk may be nearly empty, and one block is kept free.
+            None => self.bytes / u64::from(block_bytes - 64) + 4 + self.chunks_max(),
         };
         let block_count = u32::try_from(blocks).map_err(|error| error.to_string())?;
         Ok(Terms {
@@ -55,6 +58,14 @@ impl Experiment {
             buffers: self.buffers,
             bytes: usize::try_from(self.bytes).map_err(|error| error.to_string())?,
         })
+    }
+
+    /// Returns how many chunks there are at most.
+    const fn chunks_max(&self) -> u64 {
+        match self.config.chunk_bytes {
+            0 => GROWING_CHUNKS_MAX,
+            bytes => self.bytes.div_ceil(bytes as u64),
+        }
     }
 
     fn ping_pong(self) -> Result<PingPong, String> {

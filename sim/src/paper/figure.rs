@@ -182,7 +182,8 @@ mod tests {
         let one = Curve { title: "one, first", points: vec![(10, 1.0), (20, 2.0)] };
         let two = Curve { title: "two", points: vec![(20, 4.5)] };
         for values in [Values::Bandwidth, Values::Time, Values::Percent, Values::Count] {
-            let figure = Figure { title: "a title", of: "bytes", values, curves: vec![one.clone(), two.clone()] };
+            let figure =
+                Figure { title: "a title", of: "bytes", values, curves: vec![one.clone(), two.clone()] };
             assert_eq!(figure.csv(), "bytes,one; first,two\n10,1.000,\n20,2.000,4.500\n");
             let svg = figure.svg().unwrap();
             assert!(svg.contains("a title") && svg.matches("<polyline").count() >= 2, "{svg}");

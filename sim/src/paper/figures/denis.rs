@@ -13,14 +13,18 @@ use super::{bandwidth, curve, measured, sizes};
 const GRAPHENE: &Machine = &Machine::GRAPHENE;
 const INFINI: &Machine = &Machine::INFINI;
 
-const RAW: Way = Way::new(
-    "raw write out of registered memory",
-    Protocol::RegisterCached,
-    Buffers::Registered,
-);
+/// C0 with which short messages have a rendezvous, too, as the raw write has.
+const ALWAYS_RENDEZVOUS: Option<u32> = Some(1);
+
+const RAW: Way =
+    Way::new("raw write out of registered memory", Protocol::RegisterCached, Buffers::Registered);
 const REGISTER: Way = Way::new("registration for each message", Protocol::Register, Buffers::Lent);
-const COPY: Way = Way::new("naive copy", Protocol::Copy, Buffers::Unnamed);
-const PIPELINE: Way = Way::new("pipeline with the optimal chunk", Protocol::Pipeline, Buffers::Unnamed);
+const COPY: Way =
+    Way { c0_bytes: ALWAYS_RENDEZVOUS, ..Way::new("naive copy", Protocol::Copy, Buffers::Unnamed) };
+const PIPELINE: Way = Way {
+    c0_bytes: ALWAYS_RENDEZVOUS,
+    ..Way::new("pipeline with the optimal chunk", Protocol::Pipeline, Buffers::Unnamed)
+};
 const SUPERPIPELINE: Way =
     Way::new("superpipeline, C0 = 12 KiB, q = 1.5", Protocol::Superpipeline, Buffers::Unnamed);
 
@@ -46,10 +50,14 @@ pub(super) fn pipeline(runs: &mut Runs) -> Result<Figure, String> {
     let title = "Pipeline with the optimal chunk, graphene (Denis, Figure 4; runs, and the model)";
     let mut figure = runs.bandwidths(title, &ways)?;
     let profile = GRAPHENE.profile;
-    figure.curves.push(curve("pipeline by equations 1 and 3, with a rendezvous", &message_sizes(), |bytes| {
-        let chunk = profile.optimal_chunk_bytes(bytes);
-        bandwidth(bytes, profile.pipeline_ns(bytes, chunk) + profile.rendezvous_ns())
-    }));
+    figure.curves.push(curve(
+        "pipeline by equations 1 and 3, with a rendezvous",
+        &message_sizes(),
+        |bytes| {
+            let chunk = profile.optimal_chunk_bytes(bytes);
+            bandwidth(bytes, profile.pipeline_ns(bytes, chunk) + profile.rendezvous_ns())
+        },
+    ));
     Ok(figure)
 }
 

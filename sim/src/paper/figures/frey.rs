@@ -26,15 +26,14 @@ fn round_trip() -> Curve {
 pub(super) fn load() -> Result<Figure, String> {
     let titles = [
         "superpipeline: copies",
-        "superpipeline: all else",
+        "superpipeline: posts and polls",
         "register: registration",
-        "register: all else",
-        "register-cached, hits: all",
+        "register: posts and polls",
+        "register-cached, hits: posts and polls",
     ];
     let curves = measured(titles, &sizes([16 << 10, 16 << 20]), |bytes| {
-        let worked = |protocol, buffers| {
-            Experiment::on(T3, protocol, buffers, bytes, Config::default()).worked_ns()
-        };
+        let worked =
+            |protocol, buffers| Experiment::on(T3, protocol, buffers, bytes, Config::default()).worked_ns();
         let [copied, _, else_of_copied] = worked(Protocol::Superpipeline, Buffers::Unnamed)?;
         let [_, registered, else_of_registered] = worked(Protocol::Register, Buffers::Lent)?;
         let cached: f64 = worked(Protocol::RegisterCached, Buffers::Registered)?.iter().sum();

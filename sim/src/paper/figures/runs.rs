@@ -92,7 +92,8 @@ impl Runs {
     ) -> Result<Vec<Curve>, String> {
         let sizes = message_sizes();
         self.make(ways, &sizes)?;
-        let run = |machine: &Machine, way: &Way, bytes| self.0.get(&(machine.name, way.title, bytes)).copied();
+        let run =
+            |machine: &Machine, way: &Way, bytes| self.0.get(&(machine.name, way.title, bytes)).copied();
         let of_way = |(machine, way): &(&Machine, Way)| {
             let point = |bytes| run(machine, way, bytes).map_or(f64::NAN, |run| value(bytes, run));
             curve(way.title, &sizes, point)

@@ -6,7 +6,7 @@ use superpipe_core::{Config, FlagPlace, Layout, Protocol};
 use super::super::connection::Buffers;
 use super::super::experiment::{BLOCK_BYTES, Experiment};
 use super::super::row::{Bound, Row, Source};
-use super::{M, first_that, of_wire, on_graphene, superpipeline};
+use super::{M, of_wire, on_graphene, superpipeline};
 
 pub(super) fn copy_large() -> Result<Row, String> {
     let copy = on_graphene(Protocol::Copy, Buffers::Unnamed, 64 * M);
@@ -32,42 +32,35 @@ pub(super) fn optimal_chunk(bytes: u64) -> u32 {
     Machine::GRAPHENE.profile.optimal_chunk_bytes(bytes) as u32
 }
 
-/// Returns the largest size in KiB up to which a naive copy is at least as fast as every pipeline of two to eight chunks, in steps of 64 bytes.
+/// Returns the largest size in KiB, of the multiples of 64 bytes up to 16 KiB, at which a naive copy is at least as fast as every pipeline of two to eight chunks.
 fn naive_copy_best_kib(block_bytes: u32) -> Result<f64, String> {
     let ns = |experiment: Experiment| Experiment { block_bytes, ..experiment }.ns();
-    let loses = |bytes: u64| {
+    for bytes in (1..=256).rev().map(|count| 64 * count) {
         let naive_ns = ns(on_graphene(Protocol::Copy, Buffers::Unnamed, bytes))?;
         let mut best_ns = f64::INFINITY;
         for count in 2..=8 {
             let chunk_bytes = u32::try_from(bytes.div_ceil(count)).map_err(|error| error.to_string())?;
             best_ns = best_ns.min(ns(pipeline(bytes, chunk_bytes))?);
         }
-        Ok(naive_ns > best_ns)
-    };
-    Ok((first_that(64, 512, loses)? - 64) as f64 / 1024.0)
+        if naive_ns <= best_ns {
+            return Ok(bytes as f64 / 1024.0);
+        }
+    }
+    Err("a pipeline is faster at all sizes".to_owned())
 }
 
 /// Denis says 16 KB, which would need a g of 0.8 to 1.5 µs. With g = 0.25 µs, which his Figure 6 asks for, equations 1 and 3 have the naive copy, 2 L / B_copy, and the best pipeline,
-/// 2 √(2 L g / B_copy), cross at 2 g B_copy. B_copy is that of 32 KiB, assumed. The run is one in blocks of 4 KiB: no chunk of core is smaller than a block, so below that there is no
-/// pipeline.
+/// 2 √(2 L g / B_copy), cross at 2 g B_copy. B_copy is that of 32 KiB, assumed. In runs chunks are whole: two of them save L / B_copy and cost g, a header and what is left of a block. No chunk
+/// of core is smaller than a block, so in blocks of 4 KiB there is no pipeline below.
 pub(super) fn naive_copy_is_best() -> Result<Row, String> {
     let profile = Machine::GRAPHENE.profile;
     let by_equations = 2.0 * profile.gap_ns * profile.copy_bytes_per_ns(4096) / 1024.0;
-    let values = [naive_copy_best_kib(BLOCK_BYTES)?, by_equations];
+    let values = [naive_copy_best_kib(BLOCK_BYTES)?, naive_copy_best_kib(512)?, by_equations];
     let what = (
-        "naive copy at least as fast as the best pipeline, graphene, up to; by equations 1 and 3",
+        "naive copy at least as fast as the best pipeline, graphene, up to: blocks of 4 KiB; of 512 bytes; by equations 1 and 3 (2 g B_copy)",
         "16 KB (Figure 4)",
     );
     Ok(Row::new(what, Source::RunAndModel, " KiB", &values.map(|kib| (kib, Bound::Between(3.0, 6.0)))))
-}
-
-/// In smaller blocks a run has what whole chunks allow: two of them save L / B_copy and cost g, so they pay from g B_copy on.
-pub(super) fn naive_copy_is_best_in_small_blocks() -> Result<Row, String> {
-    let profile = Machine::GRAPHENE.profile;
-    let expected = profile.gap_ns * profile.copy_bytes_per_ns(4096) / 1024.0;
-    let expected = (expected * 100.0).round() / 100.0;
-    let what = ("the same in blocks of 512 bytes: g B_copy, since chunks are whole", "16 KB (Figure 4)");
-    Ok(Row::new(what, Source::Run, " KiB", &[(naive_copy_best_kib(512)?, Bound::About(expected, 0.5))]))
 }
 
 /// Returns the exponent by which the number of chunks grows from 16 to 64 MiB.

@@ -29,7 +29,6 @@ pub(super) const ROWS: &[MakeRow] = &[
     registration::registration_large,
     chunks::copy_large,
     chunks::naive_copy_is_best,
-    chunks::naive_copy_is_best_in_small_blocks,
     chunks::chunks_of_one_size,
     chunks::optimal_chunks,
     chunks::growing_chunks,
@@ -88,11 +87,7 @@ fn of_wire(bytes: u64, ns: f64) -> f64 {
 }
 
 /// Returns the smallest multiple of a step from which on a condition holds, up to a limit of as many steps. It must not cease to hold above.
-fn first_that(
-    step: u64,
-    count_max: u64,
-    holds: impl Fn(u64) -> Result<bool, String>,
-) -> Result<u64, String> {
+fn first_that(step: u64, count_max: u64, holds: impl Fn(u64) -> Result<bool, String>) -> Result<u64, String> {
     let (mut below, mut from) = (0, count_max);
     if !holds(from * step)? {
         return Err(format!("it holds for no size up to {}", from * step));
