@@ -31,8 +31,8 @@ pub use faults::{Chance, EndState, Fault, FaultCoverage, Faults, GrowthCase, Gro
 pub use lenders::LenderPlan;
 pub use memory_nodes::check_memory_nodes;
 pub use nic::{
-    CopyStep, CrossingCosts, DISTANCES_MAX, Distance, Distances, MemoryNodes, MemoryUse, NodeOf, Profile,
-    Trace, TraceEntry, TraceEvent,
+    CopyStep, CrossingCosts, DISTANCES_MAX, Distance, Distances, MemoryNodes, MemoryUse, NodeOf, Paging,
+    Profile, Trace, TraceEntry, TraceEvent,
 };
 pub use paper::{Figure, FigureName, Row, Runs as FigureRuns, paper_rows, table as paper_table};
 pub use picture::TooManyHosts;

@@ -31,6 +31,7 @@ const T3_REGISTRATION: Registration = Registration {
     fault_ns: 2150.0,
     faults_at_once: 1,
     huge_factor: 0.6,
+    device_share: 0.325,
     deregistration: Deregistration { latency_ns: 15_000.0, short_bytes_max: 128 << 10, bytes_per_ns: 93.1 },
 };
 
@@ -42,7 +43,7 @@ impl Machine {
     /// - Chosen: g = 0.25 µs, with which 16 KB lose the 15 % of section 5; λ = 1.27 µs; any from 0.74 to 1.48 µs gives a C0 of the rendezvous of 8 to 16 KB. A copy beside the wire is slower by all of B_net, the most that
     ///   section 3 allows.
     /// - Assumed: o = 0.2 µs ("the same order of magnitude" as g); 10, 9 and 8 GB/s in data sets of 32 KiB, 256 KiB and 8 MiB, the caches of this processor;
-    ///   faults, deregistration and huge pages, also of faults, are those of the T3.
+    ///   faults, deregistration, huge pages, also of faults, and the share of the device are those of the T3.
     pub const GRAPHENE: Self = Self {
         name: "graphene",
         profile: Profile {
@@ -73,7 +74,8 @@ impl Machine {
     /// - From the text: a round trip of 25 µs (section 3.2); deregistration 15 µs up to 128 KB (section 3.3); huge pages up to 40 % cheaper (section 3.3).
     /// - Fitted: λ_reg = 20 µs, 0.05 µs for 1 KB and 2.15 µs for a fault give the critical sizes of 256 KB, and 32 KB cold, 64 KB and 8 KB inside a round trip, and
     ///   almost ten times as long cold at 2 MB. Deregistration above 128 KB: 1 MB inside a round trip. B_copy = 8 GB/s at 256 KB (the critical size), 1.9 at
-    ///   4 MB (almost ten times the registration).
+    ///   4 MB (almost ten times the registration). The device has 32.5 % of the time of registering and deregistering, the middle of what a CPU load of 60 % to 75 % leaves
+    ///   (section 4.1).
     /// - Assumed: where in between copies become slower; one fault at a time ("almost as expensive", section 4.4); B_net = 1.16 GB/s of payload; g = o = 0.3 µs,
     ///   since writes saturate the wire above 4 KB (section 5); a copy beside the wire is as fast as alone.
     pub const CHELSIO_T3: Self = Self {

@@ -54,6 +54,8 @@ pub struct Registration {
     /// Factor of L / B_reg, of copies and of faults in buffers of a huge page and more (Frey and Alonso, section 3.3: 0.6 at best; section 4.1: the same for
     /// copies). Deregistering is left as it is.
     pub huge_factor: f64,
+    /// Part of registering and deregistering, 0 to 1, during which the core waits for the device (Frey and Alonso, section 4.1). It is inside all times.
+    pub device_share: f64,
     /// Deregistering.
     pub deregistration: Deregistration,
 }

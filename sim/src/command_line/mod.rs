@@ -14,6 +14,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// The exit code of the tools for arguments that cannot be used.
+const EXIT_USAGE: u8 = 2;
+
 /// The exit code of the tools for data that differs from what was sent.
 const EXIT_INTEGRITY: u8 = 6;
 
@@ -46,7 +49,7 @@ enum Command {
     Distance(distance::DistanceArguments),
     /// Check where registered memory should lie on hosts with two memory nodes
     Nodes,
-    /// Make the papers' results, from runs of the core on the papers' machines
+    /// Make the papers' results and figures, from runs of the core on the papers' machines
     Paper(paper::PaperArguments),
     /// Explore every interleaving of small cases, and count the states
     Explore(explore::ExploreArguments),
@@ -64,7 +67,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Planted(options) => planted::run_planted(&options),
         Command::Distance(options) => distance::check_distances(&options),
         Command::Nodes => nodes::check_nodes(),
-        Command::Paper(options) => paper::print_table(&options),
+        Command::Paper(options) => paper::make(&options),
         Command::Explore(options) => explore::explore_all(&options),
     }
 }

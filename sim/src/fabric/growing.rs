@@ -9,9 +9,6 @@ use super::SimFabric;
 use crate::faults::{Fault, GrowthCase};
 use crate::nic::{Key, MemoryUse, Rights, TraceEvent};
 
-/// Most jobs of an end at a time. Fewer than core has, so that it meets a busy fabric.
-const JOBS_MAX: usize = 2;
-
 /// Landing buffers of one end: the first, those that jobs have provisioned, and the base. The jobs under way.
 #[derive(Debug, Default)]
 pub(super) struct Grown {
@@ -89,11 +86,10 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         ticket: Ticket,
         job: Job<Memory, Memory>,
     ) -> Result<(), Busy> {
-        if self.grown[side].jobs.len() == JOBS_MAX {
+        if self.grown[side].jobs.len() >= self.world.profile.paging.job_cores {
             self.world.growth_coverage.count_case(GrowthCase::Busy);
             return Err(Busy);
         }
-        let profile = &self.world.profile;
         let is_of_growth = matches!(
             job,
             Job::ProvisionLanding { .. }
@@ -104,28 +100,38 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         if is_of_growth && self.setup.growth.is_none() {
             return Err(Busy);
         }
-        let ns = match &job {
-            Job::ProvisionLanding { layout, .. } | Job::ProvisionImage { layout, .. } => {
-                profile.registration_ns(u64::from(layout.bytes()), false)
-            }
-            // An application has just written what it sends.
-            Job::RegisterSource { bytes, .. } => profile.registration_ns(*bytes, true),
-            Job::RegisterDestination { bytes, .. } => profile.registration_ns(*bytes, false),
-            // The pages of a mapping are resident.
-            Job::Map { bytes, .. } => profile.registration_ns(u64::from(*bytes), true),
-            Job::ReleaseLanding(_)
-            | Job::ReleaseImage(_)
-            | Job::Deregister(_)
-            | Job::Expose { .. }
-            | Job::Unmap(_)
-            | Job::UnmapWritable(_)
-            | Job::EndLink => profile.deregister_ns,
-        };
+        let (host, [faults_ns, other_ns]) = (self.hosts[side], self.job_ns(side, &job));
+        self.world.count_job(host, faults_ns + other_ns);
+        let end_ns = self.world.faulted_ns(host, faults_ns) + other_ns;
         let late_ns = if self.world.strikes(Fault::LateJob) { self.world.late_ns() } else { 0 };
-        let end_ns = self.world.clock_ns(self.hosts[side]) + ns;
         let late = (late_ns > 0).then_some((end_ns, self.world.growth_state()));
         self.grown[side].jobs.push(PendingJob { ticket, job, due_ns: end_ns + late_ns, late });
         Ok(())
+    }
+
+    /// Returns what a job takes: its faults, and all else.
+    fn job_ns(&self, side: usize, job: &Job<Memory, Memory>) -> [u64; 2] {
+        let profile = &self.world.profile;
+        let registers = |bytes: u64, is_resident: bool| {
+            let faults_ns = if is_resident { 0 } else { profile.faults_ns(bytes) };
+            [faults_ns, profile.resident_registration_ns(bytes)]
+        };
+        let [is_source_resident, is_destination_resident] = profile.paging.are_resident;
+        let taken_back = match job {
+            Job::ProvisionLanding { layout, .. } | Job::ProvisionImage { layout, .. } => {
+                return registers(u64::from(layout.bytes()), false);
+            }
+            Job::RegisterSource { bytes, .. } => return registers(*bytes, is_source_resident),
+            Job::RegisterDestination { bytes, .. } => return registers(*bytes, is_destination_resident),
+            // The pages of a mapping are resident.
+            Job::Map { bytes, .. } => return registers(u64::from(*bytes), true),
+            Job::ReleaseLanding(memory) => self.grown[side].landing(memory.index),
+            Job::ReleaseImage(memory) => self.grown[side].image(memory.index),
+            Job::Deregister(registration) => self.lent[side].key(*registration),
+            Job::Expose { .. } | Job::Unmap(_) | Job::UnmapWritable(_) | Job::EndLink => None,
+        };
+        let bytes = taken_back.map_or(0, |key| self.world.whole(key).len() as u64);
+        [0, profile.deregistration_ns(bytes)]
     }
 
     pub(super) fn finish_job(&mut self, side: usize) -> Option<Finished<Memory, Memory>> {

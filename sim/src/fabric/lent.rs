@@ -28,6 +28,11 @@ struct Registered {
 }
 
 impl LentMemory {
+    /// Returns the MR of a registration.
+    pub(super) fn key(&self, registration: Registration) -> Option<Key> {
+        self.registered.get(index(registration.0)).copied().flatten().map(|registered| registered.key)
+    }
+
     /// Forgets everything, and returns the keys of all registrations.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Key> + use<> {
         core::mem::take(&mut self.registered).into_iter().flatten().map(|registered| registered.key)
@@ -82,7 +87,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             self.world.growth_coverage.count_case(case);
             return Err(JobFailed::Refused);
         }
-        let Some(memory) = self.lent[side].buffers[index(buffer.0)].clone() else {
+        let Some(memory) = &self.lent[side].buffers[index(buffer.0)] else {
             panic!("{buffer:?} of end {side} is registered, and not lent")
         };
         let Ok(all) = u32::try_from(bytes) else { return Err(JobFailed::Refused) };

@@ -26,7 +26,9 @@ use superpipe_core::{
 use superpipe_testkit::{BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c};
 
 use crate::faults::Fault;
-use crate::nic::{Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Way, Wc, World, Wr, status, time_ns};
+use crate::nic::{
+    Key, MemoryUse, Op, PostRefused, QpName, TraceEvent, Way, Wc, Work, World, Wr, status, time_ns,
+};
 pub(crate) use forger::ArrivalFlags;
 use forger::Forger;
 use growing::Grown;
@@ -83,6 +85,11 @@ pub struct SimFabric<const DIRECT: bool> {
 }
 
 impl<const DIRECT: bool> SimFabric<DIRECT> {
+    /// Returns the host of an end.
+    pub(crate) const fn host(&self, side: usize) -> usize {
+        self.hosts[side]
+    }
+
     fn key(&self, memory: Memory) -> Option<Key> {
         match memory.place {
             Place::ControlPage => self.pages[memory.owner].first().copied(),
@@ -135,7 +142,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
                 ns.max(Self::crossing_ns(world, bytes, way))
             }
         };
-        self.spend(side, ns);
+        self.world.work(self.hosts[side], ns, Work::Copy);
     }
 
     /// Returns the least time of a copy into an image, or out of a landing buffer, by the memory node of either.

@@ -115,7 +115,8 @@ impl World {
 
     /// Deregisters an MR. Whatever arrives for it from now on fails.
     pub fn deregister(&mut self, key: Key) {
-        self.spend(key.node, self.profile.deregister_ns);
+        let bytes = self.whole(key).len() as u64;
+        self.spend(key.node, self.profile.deregistration_ns(bytes));
         self.deregister_aside(key);
     }
 

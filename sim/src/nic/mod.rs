@@ -12,6 +12,7 @@ mod distance;
 mod flight;
 mod memory;
 mod memory_nodes;
+mod paging;
 mod post;
 mod profile;
 mod queue;
@@ -28,6 +29,8 @@ pub use distance::{DISTANCES_MAX, Distance, Distances, OUTLIER_TIMES, Way};
 pub use flight::Wr;
 pub use memory::{BadAccess, Key, NotRegistered, Rights};
 pub use memory_nodes::{CrossingCosts, MemoryNodes, NodeOf};
+pub use paging::Paging;
+pub(crate) use paging::Work;
 pub use post::PostRefused;
 pub use profile::{CopyStep, Profile};
 pub(crate) use rate::time_ns;
@@ -134,6 +137,10 @@ struct Qp {
 #[derive(Default)]
 struct Node {
     clock_ns: Cell<u64>,
+    /// CPU time, by kind of work.
+    worked_ns: [Cell<u64>; 3],
+    /// Times at which the system has handled all faults of jobs so far, by handler.
+    fault_handlers: Vec<u64>,
     /// Time at which its CPU began to sleep, while it does.
     asleep_from_ns: Cell<Option<u64>>,
     /// Times at which the NIC has sent and received everything so far.
@@ -225,8 +232,13 @@ impl World {
         nic_free_ns.max(ingress_free_ns).saturating_sub(clock_ns.get())
     }
 
-    /// Advances the clock of this host's CPU.
+    /// Advances the clock of this host's CPU by work that is neither a copy nor a job.
     pub fn spend(&self, node: usize, ns: u64) {
+        self.work(node, ns, Work::Other);
+    }
+
+    /// Advances the clock of this host's CPU, which does nothing.
+    pub(crate) fn wait(&self, node: usize, ns: u64) {
         let clock = &self.nodes[node].clock_ns;
         clock.set(clock.get() + ns);
     }
@@ -234,7 +246,7 @@ impl World {
     /// Lets this host's CPU sleep for a time, or until something arrives.
     pub(crate) fn sleep(&self, node: usize, ns: u64) {
         self.nodes[node].asleep_from_ns.set(Some(self.clock_ns(node)));
-        self.spend(node, ns);
+        self.wait(node, ns);
     }
 
     /// Ends the sleep of this host's CPU.
@@ -279,6 +291,11 @@ impl World {
     /// Returns the WRs that the send queue has room for.
     pub(crate) fn room(&self, name: QpName) -> usize {
         self.profile.send_queue.saturating_sub(self.nodes[name.node].qps[name.index].queued)
+    }
+
+    /// Returns true if a completion was not polled.
+    pub(crate) fn has_completion(&self, name: QpName) -> bool {
+        !self.nodes[name.node].qps[name.index].cq.is_empty()
     }
 
     /// Returns true if a completed receive was not polled.

@@ -7,6 +7,7 @@ use superpipe_core::CopyKernel;
 
 use super::distance::Distances;
 use super::memory_nodes::MemoryNodes;
+use super::paging::Paging;
 use super::rate::time_ns;
 
 /// B_copy(L) for data sets up to a size.
@@ -58,7 +59,7 @@ pub struct Profile {
     pub register_ns: u64,
     /// B_reg of resident pages.
     pub register_bytes_per_us: u64,
-    /// Time of deregistering.
+    /// Time of deregistering a page.
     pub deregister_ns: u64,
     /// Time of the first touch of a page that is not resident.
     pub page_fault_ns: u64,
@@ -77,6 +78,8 @@ pub struct Profile {
     pub distances: Option<Distances>,
     /// Memory nodes of hosts whose core and device are on different ones. Posted writes only. `None`: there is nothing to cross.
     pub memory_nodes: Option<MemoryNodes>,
+    /// Pages of the applications' memory, and the system that registers them.
+    pub paging: Paging,
 }
 
 impl Profile {
@@ -136,10 +139,11 @@ impl Profile {
             write_with_immediate: true,
             distances: None,
             memory_nodes: None,
+            paging: Paging::PLAIN,
         }
     }
 
-    /// Returns the time to copy `bytes` bytes, if the wire is in use for the first `wire_ns` of that. `data_bytes` is the data set unless
+    /// Returns the time to copy `bytes` bytes, if the wire is in use for the first `wire_ns` of that, and of the faults in cold buffers. `data_bytes` is the data set unless
     /// [`Profile::data_bytes`] gives one.
     #[must_use]
     pub fn copy_ns(&self, bytes: u64, data_bytes: u64, kernel: CopyKernel, wire_ns: u64) -> u64 {
@@ -152,21 +156,40 @@ impl Profile {
             }
             CopyKernel::Streaming => last,
         };
-        let alone = step.bytes_per_us;
+        let alone = step.bytes_per_us * 100 / self.paging.percent(data_bytes);
+        let faults = self.paging.cold_buffers * self.page_fault_ns * self.paging.percent(data_bytes) / 100;
+        let faults_ns = bytes * faults / u64::from(self.page_bytes);
         let lost = self.wire_bytes_per_us * self.contention_percent / 100;
         let beside = alone.saturating_sub(lost).max(alone / 2);
         let copied_beside = beside * wire_ns / 1000;
-        match bytes.checked_sub(copied_beside) {
+        let copied_ns = match bytes.checked_sub(copied_beside) {
             Some(left) if wire_ns > 0 => wire_ns + time_ns(left, alone),
             _ => time_ns(bytes, if wire_ns > 0 { beside } else { alone }),
-        }
+        };
+        copied_ns + faults_ns
     }
 
     /// Returns T_reg(L), with a fault for each page unless the memory is resident.
     #[must_use]
     pub fn registration_ns(&self, bytes: u64, resident: bool) -> u64 {
-        let faults = if resident { 0 } else { bytes.div_ceil(u64::from(self.page_bytes)) };
-        self.register_ns + time_ns(bytes, self.register_bytes_per_us) + faults * self.page_fault_ns
+        let faults_ns = if resident { 0 } else { self.faults_ns(bytes) };
+        self.resident_registration_ns(bytes) + faults_ns
+    }
+
+    /// Returns T_reg(L) of resident memory.
+    pub(crate) fn resident_registration_ns(&self, bytes: u64) -> u64 {
+        self.register_ns + time_ns(bytes, self.register_bytes_per_us) * self.paging.percent(bytes) / 100
+    }
+
+    /// Returns the time of a fault in each page.
+    pub(crate) fn faults_ns(&self, bytes: u64) -> u64 {
+        let pages = bytes.div_ceil(u64::from(self.page_bytes));
+        pages * self.page_fault_ns * self.paging.percent(bytes) / 100
+    }
+
+    /// Returns the time of deregistering.
+    pub(crate) fn deregistration_ns(&self, bytes: u64) -> u64 {
+        self.deregister_ns + self.paging.more_to_deregister_ns(bytes)
     }
 
     /// Returns the time on the wire, without λ.
@@ -192,6 +215,19 @@ mod tests {
         assert_eq!(p.wire_ns(12_075), 1000);
         assert_eq!(p.registration_ns(8192, true), 16_492);
         assert_eq!(p.registration_ns(8192, false), 16_492 + 2 * 1350);
+    }
+
+    #[test]
+    fn buffers_of_huge_pages_are_cheaper_and_cold_ones_fault() {
+        let paging = Paging { huge_percent: 50, cold_buffers: 2, ..Paging::PLAIN };
+        let p = Profile { paging, page_fault_ns: 1000, ..Profile::roce_100g() };
+        let copied = |data_bytes| p.copy_ns(4096 * 100, data_bytes, CopyKernel::Streaming, 0);
+        assert_eq!(copied(4096 * 100), 17_809 + 200_000);
+        assert_eq!(copied(2 << 20), 8905 + 100_000);
+        assert_eq!(p.registration_ns(8192, true), 16_492);
+        assert_eq!(p.registration_ns(2 << 20, true), 16_000 + 62_914);
+        assert_eq!(p.registration_ns(2 << 20, false), 16_000 + 62_914 + 256_000);
+        assert_eq!(p.deregistration_ns(1 << 30), 15_000);
     }
 
     #[test]

@@ -27,6 +27,21 @@ pub(super) enum Values {
     Bandwidth,
     /// Time in microseconds, on a logarithmic scale, as Frey and Alonso have it.
     Time,
+    /// Percent, on a linear scale.
+    Percent,
+    /// A number, on a logarithmic scale.
+    Count,
+}
+
+impl Values {
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "MB/s",
+            Self::Time => "µs",
+            Self::Percent => "%",
+            Self::Count => "chunks",
+        }
+    }
 }
 
 /// A curve, with a value for each size at which it was measured.
@@ -40,6 +55,8 @@ pub(super) struct Curve {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     pub(super) title: &'static str,
+    /// Its first axis.
+    pub(super) of: &'static str,
     pub(super) values: Values,
     pub(super) curves: Vec<Curve>,
 }
@@ -88,14 +105,15 @@ impl Figure {
             let mut builder = ChartBuilder::on(&area);
             builder.caption(self.title, (FONT, 20)).margin(12).x_label_area_size(48).y_label_area_size(72);
             // The two scales have different types.
+            let unit = self.values.unit();
             match self.values {
-                Values::Bandwidth => {
+                Values::Bandwidth | Values::Percent => {
                     let chart = builder.build_cartesian_2d(x.log_scale().base(2.0), 0.0..y.end)?;
-                    self.fill(chart, "MB/s").map_err(|error| error.to_string())?;
+                    self.fill(chart, unit).map_err(|error| error.to_string())?;
                 }
-                Values::Time => {
+                Values::Time | Values::Count => {
                     let chart = builder.build_cartesian_2d(x.log_scale().base(2.0), y.log_scale())?;
-                    self.fill(chart, "µs").map_err(|error| error.to_string())?;
+                    self.fill(chart, unit).map_err(|error| error.to_string())?;
                 }
             }
             area.present()?;
@@ -116,7 +134,7 @@ impl Figure {
             .configure_mesh()
             .light_line_style(BLACK.mix(0.06))
             .bold_line_style(BLACK.mix(0.2))
-            .x_desc("bytes of a message")
+            .x_desc(self.of)
             .y_desc(unit)
             .x_labels(14)
             .x_label_formatter(&|bytes| label_of_size(*bytes))
@@ -163,8 +181,9 @@ mod tests {
     fn a_line_for_each_size_and_a_column_for_each_curve() {
         let one = Curve { title: "one, first", points: vec![(10, 1.0), (20, 2.0)] };
         let two = Curve { title: "two", points: vec![(20, 4.5)] };
-        for values in [Values::Bandwidth, Values::Time] {
-            let figure = Figure { title: "a title", values, curves: vec![one.clone(), two.clone()] };
+        for values in [Values::Bandwidth, Values::Time, Values::Percent, Values::Count] {
+            let figure =
+                Figure { title: "a title", of: "bytes", values, curves: vec![one.clone(), two.clone()] };
             assert_eq!(figure.csv(), "bytes,one; first,two\n10,1.000,\n20,2.000,4.500\n");
             let svg = figure.svg().unwrap();
             assert!(svg.contains("a title") && svg.matches("<polyline").count() >= 2, "{svg}");

@@ -1,11 +1,12 @@
 //! The machines of the cost model as machines of the simulator.
 
-use superpipe_core::plan::{self, Machine};
+use superpipe_core::plan::{self, Machine, PageSize, Pages};
 
-use crate::nic::{CopyStep, Profile};
+use crate::nic::{CopyStep, Paging, Profile};
 
-/// Returns a machine on which the data set of all copies has `data_bytes` bytes, and all memory is resident.
-pub(super) fn simulated(machine: &Machine, data_bytes: u64) -> Profile {
+/// Returns a machine on which the data set of all copies has `data_bytes` bytes, and all memory of applications is in such pages: that of a copy, whose other
+/// buffer is a landing buffer, and that which is registered.
+pub(super) fn simulated(machine: &Machine, data_bytes: u64, pages: Pages) -> Profile {
     let plan::Profile {
         latency_ns,
         net_bytes_per_ns,
@@ -36,8 +37,23 @@ pub(super) fn simulated(machine: &Machine, data_bytes: u64) -> Profile {
         register_ns: whole(registration.latency_ns),
         register_bytes_per_us: per_us(registration.bytes_per_ns),
         deregister_ns: whole(registration.deregistration.latency_ns),
-        page_fault_ns: 0,
+        page_fault_ns: whole(registration.fault_ns),
+        paging: paging(&registration, pages),
         ..Profile::roce_100g()
+    }
+}
+
+fn paging(registration: &plan::Registration, pages: Pages) -> Paging {
+    let plan::Registration { faults_at_once, huge_factor, device_share, deregistration, .. } = *registration;
+    Paging {
+        are_resident: [pages.are_resident; 2],
+        cold_buffers: u64::from(!pages.are_resident),
+        huge_percent: if pages.size == PageSize::Huge { whole(huge_factor * 100.0) } else { 100 },
+        faults_at_once: faults_at_once as usize,
+        device_percent: whole(device_share * 100.0),
+        deregister_short_bytes: deregistration.short_bytes_max,
+        deregister_bytes_per_us: per_us(deregistration.bytes_per_ns),
+        ..Paging::PLAIN
     }
 }
 

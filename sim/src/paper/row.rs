@@ -40,10 +40,14 @@ pub(super) enum Source {
     Run,
     /// A run, to whose result in the paper a cost of the machine was fitted.
     FittedRun,
+    /// A run, and the cost model.
+    RunAndModel,
     /// The cost model alone.
     Model,
-    /// The cost model, a cost of whose machine was fitted to this result.
-    FittedModel,
+    /// A job, copy or write on a simulated machine, without core.
+    Machine,
+    /// The same, to whose result in the paper a cost of the machine was fitted.
+    FittedMachine,
     /// The layout of blocks.
     Layout,
 }
@@ -53,8 +57,10 @@ impl Source {
         match self {
             Self::Run => "run",
             Self::FittedRun => "run, fitted",
+            Self::RunAndModel => "run; model",
             Self::Model => "model",
-            Self::FittedModel => "model, fitted",
+            Self::Machine => "machine",
+            Self::FittedMachine => "machine, fitted",
             Self::Layout => "layout",
         }
     }
