@@ -99,11 +99,14 @@ pub enum FirstChunk {
     DuringRendezvous,
     /// It is copied and sent after the CTS.
     AfterCts,
+    /// It is the RTS, and the others follow it without a CTS: no rendezvous. Of messages of the superpipeline protocol only, since remote writes need a
+    /// CTS.
+    WithoutCts,
 }
 
 impl FirstChunk {
     /// Every value.
-    pub const ALL: [Self; 3] = [Self::WithRts, Self::DuringRendezvous, Self::AfterCts];
+    pub const ALL: [Self; 4] = [Self::WithRts, Self::DuringRendezvous, Self::AfterCts, Self::WithoutCts];
 
     /// Returns the name that reports use.
     #[must_use]
@@ -112,6 +115,7 @@ impl FirstChunk {
             Self::WithRts => "with-rts",
             Self::DuringRendezvous => "during-rendezvous",
             Self::AfterCts => "after-cts",
+            Self::WithoutCts => "without-cts",
         }
     }
 }
@@ -228,6 +232,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns true if a message longer than C0, or a stream, asks for a CTS.
+    pub(crate) const fn asks_cts(&self) -> bool {
+        match self.protocol {
+            Protocol::Eager | Protocol::Provision => false,
+            Protocol::Superpipeline => !matches!(self.first_chunk, FirstChunk::WithoutCts),
+            Protocol::Copy | Protocol::Pipeline | Protocol::Register | Protocol::RegisterCached => true,
+        }
+    }
+
     /// Returns true if the receiver copies a chunk only once all of its blocks have arrived.
     pub(crate) const fn copies_whole_chunks(&self) -> bool {
         !self.sub_blocks || matches!(self.protocol, Protocol::Copy | Protocol::Pipeline)

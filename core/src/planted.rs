@@ -86,8 +86,6 @@ pub enum Bug {
     PlaceLost,
     /// What was copied during the rendezvous does not count as taken.
     PreparedNotCounted,
-    /// What was copied during the rendezvous is sent by the next call for its transfer only.
-    PreparedLeft,
     /// An operation goes on that is of another connection, or a clone of one that has gone on.
     OperationOfAnother,
     /// A connection does not know that it was closed here.
@@ -177,7 +175,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -210,7 +208,6 @@ impl Bug {
         Self::DeadlineWhenIdle,
         Self::PlaceLost,
         Self::PreparedNotCounted,
-        Self::PreparedLeft,
         Self::OperationOfAnother,
         Self::ClosingForgotten,
         Self::TryTakesPart,

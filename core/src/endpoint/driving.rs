@@ -34,9 +34,7 @@ impl<F: Fabric> Endpoint<F> {
             }
         }
         work += self.poll_mailbox(fabric);
-        let mut is_prepared = self.sender.prepared() > 0;
-        planted!(PreparedLeft => is_prepared = false);
-        if is_prepared {
+        if self.sender.prepared() > 0 {
             work += usize::from(self.send_prepared(fabric));
         }
         if !F::DIRECT && (self.zero_copy.is_active() || self.receiver.awaits_end()) {

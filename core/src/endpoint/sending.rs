@@ -191,7 +191,7 @@ impl<F: Fabric> Endpoint<F> {
         if bytes > self.sender.reserved() {
             return Err(RefusedSend::WrongLength);
         }
-        if bytes > 0 && !self.sender.prepare_reserved(bytes) {
+        if bytes > 0 && !self.sender.prepare_reserved(fabric, &self.link, bytes) {
             self.emit(fabric, Payload::InPlace, bytes, false);
             fabric.ring_doorbell(&mut self.link);
         }

@@ -31,7 +31,7 @@ impl<F: Fabric> Sender<F> {
         let first_bytes = layout.piece(first, blocks, bytes, left_of(&payload, layout, bytes), 0).bytes;
         let plan = match payload {
             Payload::Gathered(_) => self.plan_copy(length, first_bytes),
-            Payload::InPlace => None,
+            Payload::InPlace | Payload::Prepared(_) => None,
         };
         let marks = Marks { timed: plan.is_some_and(|plan| plan.is_timed), ..self.marks(blocks) };
         let Some(open) = &mut self.open else { return };
@@ -151,8 +151,10 @@ impl<F: Fabric> Sender<F> {
                     self.record_copy(fabric, link, begin, j, piece.bytes as usize);
                 }
             }
-            Payload::InPlace if is_checked => crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc),
-            Payload::InPlace => {}
+            Payload::InPlace | Payload::Prepared(_) if is_checked => {
+                crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc);
+            }
+            Payload::InPlace | Payload::Prepared(_) => {}
         }
         crc
     }
@@ -226,5 +228,9 @@ impl<F: Fabric> Sender<F> {
 
 /// Returns true if a chunk of `bytes` bytes is filled from the left.
 fn left_of(payload: &Payload<'_, '_>, layout: Layout, bytes: u32) -> bool {
-    matches!(payload, Payload::InPlace) || !layout.can_right_align(bytes)
+    match payload {
+        Payload::Gathered(_) => !layout.can_right_align(bytes),
+        Payload::InPlace => true,
+        Payload::Prepared(is_left) => *is_left,
+    }
 }

@@ -81,6 +81,8 @@ impl TransferId {
 pub(crate) enum Payload<'a, 'b> {
     Gathered(&'a mut Gather<'b>),
     InPlace,
+    /// It was copied before. True if it begins at the left of the first block.
+    Prepared(bool),
 }
 
 /// A transfer that was started and has not ended.
@@ -107,8 +109,9 @@ struct Open {
     split: Option<SplitOut>,
     /// Bytes that were reserved, and may be committed.
     reserved: u32,
-    /// Bytes of the next chunk, which were copied into its blocks while the CTS is awaited.
+    /// Bytes of the next chunk, which were copied into its blocks while the CTS is awaited; and true if they begin at the left of the first one.
     prepared: u32,
+    is_prepared_left: bool,
     permit: Permit,
 }
 
@@ -342,7 +345,7 @@ impl<F: Fabric> Sender<F> {
             first_chunk: config.first_chunk,
             copies_whole_chunks: config.copies_whole_chunks(),
             rts_sent: false,
-            want_cts: !short && !matches!(config.protocol, Protocol::Eager | Protocol::Provision),
+            want_cts: !short && config.asks_cts(),
             cts_received: false,
             rejected: None,
             remote: None,
@@ -350,6 +353,7 @@ impl<F: Fabric> Sender<F> {
             split: None,
             reserved: 0,
             prepared: 0,
+            is_prepared_left: false,
             permit: Permit::new(config.protocol),
         });
         Ok(id)

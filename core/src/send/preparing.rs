@@ -41,9 +41,9 @@ impl<F: Fabric> Sender<F> {
         let begin = recording::begin(fabric, link);
         let Landing { memory, layout } = self.landing;
         let (first, kernel) = (self.at, self.chosen_kernel(length));
-        let blocks = layout.blocks_for(bytes);
+        let (blocks, is_left) = (layout.blocks_for(bytes), !layout.can_right_align(bytes));
         for j in layout.groups(0, blocks) {
-            let piece = layout.piece(first, blocks, bytes, true, j);
+            let piece = layout.piece(first, blocks, bytes, is_left, j);
             let (mut at, mut rest) = (piece.at, piece.bytes as usize);
             while rest > 0 {
                 let run = gather.take(rest);
@@ -55,21 +55,22 @@ impl<F: Fabric> Sender<F> {
         }
         let (sequence, block) = (self.sequence, self.produced);
         record!(fabric, link, since begin, CopyIn { sequence, block, bytes });
-        self.set_prepared(bytes);
+        self.set_prepared(bytes, is_left);
     }
 
     /// Makes the first `bytes` bytes of the last reservation a prepared chunk, if the CTS is awaited. Otherwise they are to be sent at once.
-    pub(crate) fn prepare_reserved(&mut self, bytes: u32) -> bool {
+    pub(crate) fn prepare_reserved(&mut self, fabric: &mut F, link: &F::Link, bytes: u32) -> bool {
         let is_awaited = self.open.as_ref().is_some_and(Open::may_prepare);
         if is_awaited {
-            self.set_prepared(bytes);
+            self.record_filled(fabric, link, &Payload::InPlace, bytes);
+            self.set_prepared(bytes, true);
         }
         is_awaited
     }
 
-    fn set_prepared(&mut self, bytes: u32) {
+    fn set_prepared(&mut self, bytes: u32, is_left: bool) {
         if let Some(open) = &mut self.open {
-            open.prepared = bytes;
+            (open.prepared, open.is_prepared_left) = (bytes, is_left);
             open.reserved = 0;
         }
     }
@@ -92,8 +93,9 @@ impl<F: Fabric> Sender<F> {
 
     /// Sends the prepared chunk, which [`may_send_prepared`](Self::may_send_prepared) has allowed.
     pub(crate) fn send_prepared(&mut self, fabric: &mut F, link: &mut F::Link) {
-        let bytes = self.prepared();
-        self.emit(fabric, link, Payload::InPlace, bytes, false);
+        let (bytes, is_left) =
+            (self.prepared(), self.open.as_ref().is_some_and(|open| open.is_prepared_left));
+        self.emit(fabric, link, Payload::Prepared(is_left), bytes, false);
     }
 }
 

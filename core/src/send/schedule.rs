@@ -105,7 +105,8 @@ impl Open {
         if !self.want_cts || self.cts_received {
             return u32::MAX;
         }
-        if self.first_chunk != FirstChunk::WithRts || !self.protocol.starts_with_c0() {
+        let starts_at_once = matches!(self.first_chunk, FirstChunk::WithRts | FirstChunk::WithoutCts);
+        if !starts_at_once || !self.protocol.starts_with_c0() {
             return 0;
         }
         let left = u64::from(config.c0_bytes).saturating_sub(self.sent);

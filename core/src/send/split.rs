@@ -76,6 +76,7 @@ impl<F: Fabric> Sender<F> {
             split: Some(to),
             reserved: 0,
             prepared: 0,
+            is_prepared_left: false,
             permit: Permit::new(config.protocol),
         });
         self.produce(1);

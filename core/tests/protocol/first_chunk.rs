@@ -101,6 +101,25 @@ fn a_first_chunk_waits_for_the_cts() {
     waits_for_the_cts::<Posted>();
 }
 
+fn no_cts_is_asked<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::WithoutCts, Length::Exact(9000));
+    assert_eq!(t.push(2000), 2000, "{}", F::NAME);
+    assert_eq!(t.chunks(), [400, 600, 900, 100], "{}", F::NAME);
+    // A CTS that was not asked for is a violation.
+    assert_eq!(t.end.state().sending, superpipe_core::Sending::Underway, "{}", F::NAME);
+    // Remote writes need one, so messages that may go by them ask for it.
+    assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(1)), Ok(()));
+    t.end.set_protocol(Protocol::Register);
+    t.id = t.end.start(1, Length::Exact(9000)).unwrap();
+    assert_eq!(t.push(2000), C0, "{}", F::NAME);
+}
+
+#[test]
+fn without_a_rendezvous_no_cts_is_asked() {
+    no_cts_is_asked::<Direct>();
+    no_cts_is_asked::<Posted>();
+}
+
 /// A short message needs no CTS.
 fn goes_at_once_if_it_is_all<F: TestFabric>(first_chunk: FirstChunk) {
     let mut t = Sender::<F>::new(first_chunk, Length::Exact(C0 as u64));

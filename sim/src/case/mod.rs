@@ -420,6 +420,7 @@ fn config(rng: &mut Rng, arrival: Arrival) -> Config {
         first_chunk: match c0_bytes % 8 {
             0 | 1 => FirstChunk::DuringRendezvous,
             2 => FirstChunk::AfterCts,
+            3 => FirstChunk::WithoutCts,
             _ => FirstChunk::WithRts,
         },
         sub_blocks: growth_q8 % 8 != 0,

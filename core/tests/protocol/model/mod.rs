@@ -122,7 +122,7 @@ impl<F: TestFabric> Model<F> {
                 chunk_bytes: [0, 1 + rng.below(800) as u32][rng.below(2)],
                 folds: 1 + rng.below(6) as u8,
                 triple_buffer: rng.one_in(4),
-                first_chunk: FirstChunk::ALL[rng.below(3)],
+                first_chunk: FirstChunk::ALL[rng.below(4)],
                 sub_blocks: !rng.one_in(5),
                 streaming_bytes: rng.below(3000) as u64,
                 order_asserted: rng.one_in(2) && setup.order_inside_write,

@@ -4,6 +4,7 @@ mod applications;
 mod chunks;
 mod equations;
 mod first;
+mod refinements;
 mod registration;
 mod t3;
 
@@ -47,6 +48,13 @@ pub(super) const ROWS: &[MakeRow] = &[
     equations::pipeline,
     equations::sub_blocks,
     equations::registration,
+    refinements::tuned_for_each_size,
+    refinements::hardwired,
+    refinements::mostly_reused,
+    refinements::optimistic_start,
+    refinements::without_sub_blocks,
+    refinements::without_overlap,
+    refinements::without_growth_and_with_folds,
     t3::critical_sizes,
     t3::huge_pages_and_critical_size,
     t3::slow_processor,
