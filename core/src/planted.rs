@@ -154,6 +154,8 @@ pub enum Bug {
     FinBeforeTail,
     /// WITHDRAWN goes out while a transfer may be written into the memory.
     WithdrawnWhileOffered,
+    /// The planner takes the way that takes longest.
+    PlannerTakesWorst,
     /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
     #[cfg(superpipe_planted)]
     EpochUnzeroed,
@@ -173,7 +175,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -240,6 +242,7 @@ impl Bug {
         Self::ChoiceFlaps,
         Self::WindowNeverTriesAgain,
         Self::WindowFlaps,
+        Self::PlannerTakesWorst,
         Self::EpochUnzeroed,
     ];
 }
