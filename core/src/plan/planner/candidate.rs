@@ -12,13 +12,13 @@ pub(super) type Candidates = heapless::Vec<Candidate, CANDIDATES_MAX>;
 pub(super) struct Candidate {
     pub(super) way: Way,
     /// Nanoseconds by the model alone.
-    pub(super) predicted_ns: f32,
+    pub(super) predicted_ns: f64,
     /// Nanoseconds that such a message is expected to take.
-    pub(super) takes_ns: f32,
+    pub(super) takes_ns: f64,
     /// The same, but for registering what may be kept: on the average of the messages that use the registration. The lowest is chosen.
-    pub(super) score_ns: f32,
+    pub(super) score_ns: f64,
     /// Correction, observed over predicted, and its logarithm.
-    pub(super) factor: f32,
+    pub(super) factor: f64,
     pub(super) log: i16,
     /// Observations of this way in this class.
     pub(super) count: u8,

@@ -35,6 +35,15 @@ pub(super) fn ratio_of(log: i16) -> f64 {
     libm::exp2(f64::from(log) / f64::from(OCTAVE))
 }
 
+/// Returns a number that is kept in half of the space.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "seven digits are enough, and no number here is out of range"
+)]
+pub(super) const fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
 /// The correction of one way in one class: observed over predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Correction {

@@ -10,7 +10,7 @@
 //! While it is open, a message in two or so is a trial of the way with the fewest observations. Once it is settled, trials are rare.
 
 use super::candidate::{Candidate, Candidates};
-use super::correction::OCTAVE;
+use super::correction::{OCTAVE, narrow, ratio_of};
 use super::drift::Drift;
 use super::plan::Reason;
 use super::terms::{Kind, Way};
@@ -20,11 +20,11 @@ pub(super) const OPENING: u8 = 32;
 
 /// Ways that take up to this many times as long as the best one are tried in an opening. If each cost of the machine is within a factor of 2 of the profile's, a
 /// prediction is within 2 of the truth, and so the best way's is within 4 of the best estimate.
-const TRIED_WITHIN: f32 = 4.0;
+const TRIED_WITHIN: f64 = 4.0;
 /// Observations of each of them.
 const TRIALS: u8 = 3;
 /// Ways this close to the best one are tried further, since three observations with noise of 10 % do not tell them apart: a part of the best one's time, and the observations.
-const CLOSE: [(f32, u8); 2] = [(1.3, 8), (1.15, 14)];
+const CLOSE: [(f64, u8); 2] = [(1.3, 8), (1.15, 14)];
 
 /// Observations without which a way does not replace the chosen one: while open, and once settled.
 const PROOF: [u8; 2] = [2, TRIALS];
@@ -33,9 +33,9 @@ const PROOF: [u8; 2] = [2, TRIALS];
 const GAIN: i16 = OCTAVE * 7 / 100;
 
 /// Part of the time that rare trials may lose by their expected cost. Costs are noisy, and the limit is 2 %.
-const TRIALS_PART: f32 = 0.01;
+const TRIALS_PART: f64 = 0.01;
 /// Fewest and most messages from one rare trial of a way to the next, powers of two.
-const PERIODS: [f32; 2] = [64.0, 32_768.0];
+const PERIODS: [f64; 2] = [64.0, 32_768.0];
 
 /// Change up to which an opening that changed no choice was in vain, in eighths of an octave.
 const IN_VAIN: u8 = 2;
@@ -91,20 +91,19 @@ impl Entry {
     /// Chooses among the candidates, and says why.
     pub(super) fn choose(&mut self, candidates: &Candidates, kind: Kind) {
         let proof = PROOF[usize::from(self.opening == 0)];
-        let none_observed = candidates.iter().all(|candidate| candidate.count == 0);
         let current = candidates.iter().find(|one| one.way == self.chosen && !one.is_out());
         let is_eligible = |candidate: &&Candidate| {
-            let is_proven = none_observed || current.is_none() || candidate.count >= proof;
+            // Or as well known as the current one.
+            let needed = current.map_or(0, |current| proof.min(current.count));
+            let is_proven = candidate.count >= needed;
             !candidate.is_out() && is_proven
         };
         let by_score = |one: &&Candidate, other: &&Candidate| one.score_ns.total_cmp(&other.score_ns);
         let eligible = || candidates.iter().filter(is_eligible);
-        #[cfg_attr(not(superpipe_planted), expect(unused_mut, reason = "changed by a planted bug"))]
         let mut best = eligible().min_by(by_score).or(current);
         planted!(PlannerTakesWorst => best = candidates.iter().max_by(by_score));
         let Some(best) = best else { return };
         let is_first = self.before.is_none() && self.opening > 0;
-        #[cfg_attr(not(superpipe_planted), expect(unused_mut, reason = "changed by a planted bug"))]
         let mut is_change = current.is_none_or(|current| {
             let margin = if is_first { 1.0 } else { self.margin() };
             best.score_ns < current.score_ns * margin
@@ -117,12 +116,12 @@ impl Entry {
         }
         let is_held = best.score_ns < chosen.score_ns;
         self.reason = reason(chosen, candidates, kind, is_held);
-        self.factor = chosen.factor;
+        self.factor = narrow(chosen.factor);
     }
 
     /// Returns the part of the chosen one's time below which another one is taken: 5 % less, or by half of the noise.
-    fn margin(&self) -> f32 {
-        libm::exp2f(-f32::from(GAIN.max(self.drift.noise() / 2)) / f32::from(OCTAVE))
+    fn margin(&self) -> f64 {
+        ratio_of(-GAIN.max(self.drift.noise() / 2))
     }
 
     /// Counts a message, and decides whether the next one is a trial. Returns true if the choice was open and is settled now.
@@ -154,7 +153,7 @@ impl Entry {
     /// Returns the way whose turn it is while the choice is open: that with the fewest observations, of those that need more. `None`: no other one needs any.
     fn opening_trial(&self, candidates: &Candidates) -> Option<Way> {
         let present = || candidates.iter().filter(|candidate| !candidate.is_out());
-        let least = |ns: fn(&Candidate) -> f32| present().map(ns).fold(f32::INFINITY, f32::min);
+        let least = |ns: fn(&Candidate) -> f64| present().map(ns).fold(f64::INFINITY, f64::min);
         let (takes_ns, score_ns) = (least(|one| one.takes_ns), least(|one| one.score_ns));
         let needs = |one: &&Candidate| {
             one.count < TRIALS && one.takes_ns < TRIED_WITHIN * takes_ns
@@ -169,7 +168,7 @@ impl Entry {
 
     /// Returns the way that is tried next once the choice is settled.
     fn rare_trial(&self, candidates: &Candidates, chosen: &Candidate) -> Option<Way> {
-        let others = candidates.len().saturating_sub(1) as f32;
+        let others = candidates.len().saturating_sub(1) as f64;
         let is_due = |(index, one): &(usize, &Candidate)| {
             if one.way == chosen.way || one.is_out() {
                 return false;

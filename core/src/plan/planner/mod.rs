@@ -17,63 +17,28 @@ mod classes;
 mod correction;
 mod drift;
 mod entry;
+mod estimates;
 mod model;
 mod plan;
 mod reuse;
 mod shape;
+mod state;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 use super::profile::Profile;
 use absence::Absence;
-use candidate::{Candidate, Candidates};
 use classes::{CLASSES, class_of, least_bytes};
-use correction::{Correction, OCTAVE, log_of, ratio_of};
-use entry::Entry;
+use correction::{OCTAVE, log_of, narrow, ratio_of};
 use model::Model;
 pub use plan::{Explanation, Plan, Reason, WayEstimate};
-use reuse::Reuse;
-use terms::{KINDS, Kind};
+use state::{State, absence_index, correction_index};
+use terms::Kind;
 pub use terms::{Memory, Terms, Way};
-
-/// Corrections of a class: of the ways through the landing buffer out of memory that is registered, and out of other memory; of the others once, but for registering, which
-/// is followed by deregistering or not.
-const CORRECTIONS: usize = 10;
-/// Ways of a class that can be declined.
-const ABSENCES: usize = 4;
-
-/// Part of a correction that is taken over from the next class.
-const TAKEN_OVER: f64 = 0.8;
 
 /// Messages of which the size that a choice is made for is an average.
 const MEAN_COUNT: f32 = 8.0;
-
-/// What is known of one class of sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct State {
-    corrections: [Correction; CORRECTIONS],
-    absences: [Absence; ABSENCES],
-    entries: [Entry; KINDS],
-    reuse: Reuse,
-    /// Correction of messages in one chunk.
-    short_factor: f32,
-    /// Average size of the messages observed.
-    mean_bytes: f32,
-}
-
-impl State {
-    const fn new(class: usize) -> Self {
-        Self {
-            corrections: [Correction::NEW; CORRECTIONS],
-            absences: [Absence::NONE; ABSENCES],
-            entries: [Entry::NEW; KINDS],
-            reuse: Reuse::NEW,
-            short_factor: 1.0,
-            mean_bytes: least_bytes(class) as f32,
-        }
-    }
-}
 
 /// Chooses the way of each message of one direction of a connection.
 ///
@@ -166,7 +131,7 @@ impl Planner {
         if self.terms.is_short(bytes, kind) {
             if way == Way::Superpipeline {
                 correction.note(log);
-                state.short_factor = ratio_of(correction.log().unwrap_or(0)) as f32;
+                state.short_factor = narrow(ratio_of(correction.log().unwrap_or(0)));
             }
             return;
         }
@@ -244,11 +209,13 @@ impl Planner {
     }
 
     fn pass_absences(&mut self, class: usize, kind: Kind) {
-        let absences = &mut self.classes[class].absences;
-        Way::ALL.iter().filter_map(|&way| absence_index(way, kind)).for_each(|index| {
-            // One-copy and register-cached have one place.
-            absences[index].pass();
-        });
+        let places = match kind {
+            Kind::Unnamed => 0..0,
+            Kind::Fresh => 0..1,
+            Kind::Keepable => 1..2,
+            Kind::Kept => 2..4,
+        };
+        self.classes[class].absences[places].iter_mut().for_each(Absence::pass);
     }
 
     /// Opens a choice, and the others that rest on the same corrections.
@@ -289,94 +256,5 @@ impl Planner {
     fn allows(&self, way: Way, kind: Kind, class: usize) -> bool {
         let below = if class + 1 < CLASSES { least_bytes(class + 1) } else { u64::MAX };
         self.terms.allows(way, kind, below)
-    }
-
-    /// Returns the ways of a message, with what is known of them.
-    fn candidates(&self, class: usize, kind: Kind, bytes: f64) -> Candidates {
-        let state = &self.classes[class];
-        let mut candidates = Candidates::new();
-        for way in Way::ALL.into_iter().filter(|&way| self.allows(way, kind, class)) {
-            let log = self.log(class, way, kind);
-            let (predicted_ns, factor) = (self.model.ns(way, kind, bytes), ratio_of(log));
-            let takes_ns = predicted_ns * factor;
-            let score_ns = if way == Way::Register && kind == Kind::Keepable {
-                let hit = self.model.ns(Way::RegisterCached, Kind::Kept, bytes);
-                let hit_ns = hit * ratio_of(self.log(class, Way::RegisterCached, Kind::Kept));
-                let reuse = f64::from(state.reuse.share());
-                (1.0 - reuse) * takes_ns + reuse * hit_ns
-            } else {
-                takes_ns
-            };
-            let out_for = absence_index(way, kind).map_or(0, |index| state.absences[index].left());
-            // As many as it has room for.
-            let _ = candidates.push(Candidate {
-                way,
-                predicted_ns: predicted_ns as f32,
-                takes_ns: takes_ns as f32,
-                score_ns: score_ns as f32,
-                factor: factor as f32,
-                log,
-                count: state.corrections[correction_index(way, kind)].count(),
-                out_for,
-            });
-        }
-        candidates
-    }
-
-    /// Returns the logarithm of a way's correction: its own; or that of the same way out of other memory; or, the less the farther, that of the nearest class that has one.
-    fn log(&self, class: usize, way: Way, kind: Kind) -> i16 {
-        let index = correction_index(way, kind);
-        let of = |class: usize, index: usize| {
-            self.classes.get(class).and_then(|state| state.corrections[index].log())
-        };
-        let own = of(class, index).or_else(|| of(class, sibling(index)));
-        if let Some(own) = own {
-            return own;
-        }
-        let mut part = 1.0;
-        for distance in 1..CLASSES {
-            part *= TAKEN_OVER;
-            let below = class.checked_sub(distance).and_then(|below| of(below, index));
-            if let Some(log) = below.or_else(|| of(class + distance, index)) {
-                #[expect(clippy::cast_possible_truncation, reason = "less than it was")]
-                let log = (f64::from(log) * part) as i16;
-                return log;
-            }
-        }
-        0
-    }
-}
-
-/// Returns the place of a correction in its class.
-const fn correction_index(way: Way, kind: Kind) -> usize {
-    let is_kept = matches!(kind, Kind::Kept);
-    match way {
-        Way::Superpipeline | Way::Pipeline | Way::Eager => way as usize + if is_kept { 5 } else { 0 },
-        Way::Register if matches!(kind, Kind::Fresh) => 3,
-        Way::Register => 4,
-        Way::RegisterCached | Way::OneCopy => 8,
-        Way::SplitCopy => 9,
-    }
-}
-
-/// Returns the place of the same way out of other memory, or of itself.
-const fn sibling(index: usize) -> usize {
-    match index {
-        0..=2 => index + 5,
-        5..=7 => index - 5,
-        3 => 4,
-        4 => 3,
-        _ => index,
-    }
-}
-
-/// Returns the place of a way that can be declined.
-const fn absence_index(way: Way, kind: Kind) -> Option<usize> {
-    match way {
-        Way::Superpipeline | Way::Pipeline | Way::Eager => None,
-        Way::Register if matches!(kind, Kind::Fresh) => Some(0),
-        Way::Register => Some(1),
-        Way::RegisterCached | Way::OneCopy => Some(2),
-        Way::SplitCopy => Some(3),
     }
 }

@@ -9,6 +9,7 @@ use super::super::registration::{Deregistration, Pages, Registration};
 use super::super::start::Start;
 use super::super::timeline::ChunkedCopy;
 use super::classes::{CLASSES, Curve, POINTS, least_bytes};
+use super::correction::narrow;
 use super::shape::Shape;
 use super::terms::{Kind, Terms, Way};
 
@@ -34,7 +35,7 @@ impl Model {
             let mut points = [0.0_f32; POINTS];
             for (point, ns) in points.iter_mut().enumerate() {
                 let shape: Shape = shapes[point.min(CLASSES - 1)];
-                *ns = way_ns(profile, terms, shape.chunks(), way, kind, least_bytes(point)) as f32;
+                *ns = narrow(way_ns(profile, terms, shape.chunks(), way, kind, least_bytes(point)));
             }
             Curve(points)
         };

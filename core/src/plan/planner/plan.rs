@@ -105,10 +105,10 @@ impl Explanation {
         if let Some(place) = free {
             *place = Some(WayEstimate {
                 way: candidate.way,
-                predicted_ns: f64::from(candidate.predicted_ns),
-                correction: f64::from(candidate.factor),
+                predicted_ns: candidate.predicted_ns,
+                correction: candidate.factor,
                 observations: candidate.count,
-                expected_ns: f64::from(candidate.score_ns),
+                expected_ns: candidate.score_ns,
                 left_out: candidate.out_for,
             });
         }

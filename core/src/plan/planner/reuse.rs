@@ -11,12 +11,13 @@
 const START: f32 = 0.5;
 const START_COUNT: u8 = 2;
 
-/// Messages of the two averages. The short one has a standard deviation of 0.13 at a share of a half, the long one of 0.045.
+/// Messages of the two averages. The long one has a standard deviation of 0.045 at a share of a half.
 const SHORT: u8 = 8;
 const LONG: u8 = 64;
 
-/// Difference of the averages that chance does not explain: three and a half standard deviations.
-const DIFFERENCE_MAX: f32 = 0.45;
+/// A change: so many equal messages in a row, and so large a difference of the averages. At a share of a half chance makes one in 8,192 messages, at others fewer.
+const RUN: u8 = 12;
+const DIFFERENCE_MAX: f32 = 0.3;
 
 /// The share of a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,10 +26,14 @@ pub(super) struct Reuse {
     long: f32,
     /// Messages in the long average.
     count: u8,
+    /// Equal messages in a row, and what they were.
+    run: u8,
+    was_again: bool,
 }
 
 impl Reuse {
-    pub(super) const NEW: Self = Self { short: START, long: START, count: START_COUNT };
+    pub(super) const NEW: Self =
+        Self { short: START, long: START, count: START_COUNT, run: 0, was_again: false };
 
     /// Returns u, 0 to 1.
     pub(super) const fn share(&self) -> f32 {
@@ -38,11 +43,13 @@ impl Reuse {
     /// Counts a message out of memory that is or may be kept.
     pub(super) fn note(&mut self, is_again: bool) {
         let value = if is_again { 1.0 } else { 0.0 };
+        self.run = if is_again == self.was_again { self.run.saturating_add(1) } else { 1 };
+        self.was_again = is_again;
         self.count = (self.count + 1).min(LONG);
         let follow = |average: f32, messages: u8| average + (value - average) / f32::from(messages);
         self.short = follow(self.short, self.count.min(SHORT));
         self.long = follow(self.long, self.count);
-        if (self.short - self.long).abs() > DIFFERENCE_MAX {
+        if self.run >= RUN && (self.short - self.long).abs() > DIFFERENCE_MAX {
             self.long = self.short;
             self.count = SHORT;
         }
@@ -73,6 +80,8 @@ mod tests {
         assert!(after(none, 32, 1000).share() > 0.85, "{:?}", after(none, 32, 1000));
         let all = after(Reuse::NEW, 500, 1000);
         assert!(after(all, 32, 0).share() < 0.15, "{:?}", after(all, 32, 0));
+        let some = after(Reuse::NEW, 32, 4);
+        assert!(after(some, 32, 0).share() < 0.1, "{:?}", after(some, 32, 0));
     }
 
     #[test]
