@@ -302,3 +302,42 @@ fn a_larger_landing_buffer_keeps_what_was_learnt() {
     planner.set_terms(Terms { has_zero_copy: false, ..large });
     assert!(planner.plan(1 << 20, Memory::Kept).way.is_through_landing());
 }
+
+/// The estimates of the other ways are old as well, and do not show it.
+#[test]
+fn slower_while_the_others_became_faster() {
+    let mut cells = 0;
+    for number in 0..MACHINES {
+        for (memory, is_direct) in [(Memory::Fresh, false), (Memory::Kept, false), (Memory::Kept, true)] {
+            for bytes in [64 << 10, 256 << 10, 4 << 20] {
+                let (profile, truth, mut random) = machine(number);
+                let terms = Terms { is_direct, c0_bytes: 12 << 10, ..Terms::default() };
+                let mut planner = Planner::new(profile, terms);
+                let cell = Cell::new(&planner, &truth, bytes, memory);
+                cell.send_many(100, &mut planner, &mut random);
+                let chosen = cell.choice(&planner);
+                let is_dearer = |ns: f64| ns > 3.2 * cell.ns(chosen);
+                if !cell
+                    .truth
+                    .iter()
+                    .enumerate()
+                    .all(|(way, ns)| way == chosen as usize || ns.is_none_or(is_dearer))
+                {
+                    continue;
+                }
+                let factor = |way| if way == chosen { 3.0 } else { 1.0 / 3.0 };
+                for _ in 0..36 {
+                    cell.send_slower(&mut planner, &mut random, factor);
+                }
+                let choice = cell.choice(&planner);
+                let possible = Way::ALL.into_iter().filter(|&way| cell.truth[way as usize].is_some());
+                let ns = |way| cell.ns(way) * factor(way);
+                let best_ns = possible.map(ns).fold(f64::INFINITY, f64::min);
+                let explained = planner.explain(bytes, memory);
+                assert!(ns(choice) < 1.15 * best_ns, "{number} {bytes} {:?} {explained}", cell.truth);
+                cells += u32::from(choice != chosen);
+            }
+        }
+    }
+    assert!(cells > 5, "{cells}");
+}
