@@ -341,3 +341,43 @@ fn slower_while_the_others_became_faster() {
     }
     assert!(cells > 5, "{cells}");
 }
+
+#[test]
+fn hits_alone_make_a_miss_worth_registering() {
+    let mut planner = Planner::new(Machine::GRAPHENE.profile, Terms::default());
+    let bytes = 128 << 10;
+    let choice = |planner: &Planner| planner.explain(bytes, Memory::Keepable).chosen;
+    (0..40).for_each(|_| planner.observe(bytes, Memory::Keepable, Way::Superpipeline, 1e5));
+    assert!(choice(&planner).is_through_landing());
+    // Copies take as long as predicted for a hit and half of it more.
+    let hit_ns = planner.model.ns(Way::RegisterCached, Kind::Kept, bytes as f64);
+    for way in [Way::Superpipeline, Way::Pipeline, Way::Eager, Way::Superpipeline] {
+        (0..20).for_each(|_| planner.observe(bytes, Memory::Unnamed, way, 1.5 * hit_ns));
+    }
+    assert!(choice(&planner).is_through_landing(), "{}", planner.explain(bytes, Memory::Keepable));
+    (0..5).for_each(|_| planner.observe(bytes, Memory::Keepable, Way::Register, 2.0 * hit_ns));
+    assert!(choice(&planner).is_through_landing(), "{}", planner.explain(bytes, Memory::Keepable));
+    for _ in 0..200 {
+        planner.observe(bytes, Memory::Kept, Way::RegisterCached, hit_ns);
+    }
+    let explained = planner.explain(bytes, Memory::Keepable);
+    assert_eq!((explained.chosen, explained.reason), (Way::Register, Reason::Invested), "{explained}");
+}
+
+#[test]
+fn corrections_are_taken_over_by_other_classes() {
+    let mut planner = Planner::new(Machine::GRAPHENE.profile, Terms::default());
+    let correction = |planner: &Planner, bytes, memory| {
+        let explained = planner.explain(bytes, memory);
+        explained.ways().next().map(|one| (one.correction, one.observations))
+    };
+    let took_ns = 2.0 * planner.model.ns(Way::Superpipeline, Kind::Unnamed, 1_048_576.0);
+    (0..9).for_each(|_| planner.observe(1 << 20, Memory::Unnamed, Way::Superpipeline, took_ns));
+    let near = |one: Option<(f64, u8)>, by: f64| one.is_some_and(|(one, _)| (one / by - 1.0).abs() < 1e-3);
+    assert!(near(correction(&planner, 1 << 20, Memory::Kept), 2.0));
+    assert_eq!(correction(&planner, 1 << 20, Memory::Kept).map(|(_, count)| count), Some(0));
+    for (bytes, distance) in [(2 << 20, 1), (512 << 10, 1), (16 << 20, 4)] {
+        let expected = 0.8_f64.powi(distance).exp2();
+        assert!(near(correction(&planner, bytes, Memory::Unnamed), expected), "{bytes}");
+    }
+}
