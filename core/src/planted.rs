@@ -156,6 +156,8 @@ pub enum Bug {
     FinBeforeTail,
     /// WITHDRAWN goes out while a transfer may be written into the memory.
     WithdrawnWhileOffered,
+    /// The planner takes the way that takes longest.
+    PlannerTakesWorst,
     /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
     #[cfg(superpipe_planted)]
     EpochUnzeroed,
@@ -243,6 +245,7 @@ impl Bug {
         Self::ChoiceFlaps,
         Self::WindowNeverTriesAgain,
         Self::WindowFlaps,
+        Self::PlannerTakesWorst,
         Self::EpochUnzeroed,
     ];
 }

@@ -11,6 +11,7 @@
 //! | `start` | what a message waits for before its first byte leaves | Denis, section 4 |
 //! | `timeline` | time with any chunks, chunk by chunk, also where the equations' assumptions do not hold | |
 //! | `protocols` | the other protocols | both |
+//! | `planner` | the choice of a protocol for each message: predictions, corrected by what messages took | Denis, section 7 |
 //! | `machines` | the papers' machines, and current NICs | both |
 //!
 //! *Denis* is "A High Performance Superpipeline Protocol for InfiniBand" (Euro-Par 2011), *Frey and Alonso* are "Minimizing the Hidden Cost of RDMA"
@@ -22,6 +23,7 @@ mod chunks;
 mod critical;
 mod machines;
 mod pipeline;
+mod planner;
 mod profile;
 mod protocols;
 mod registration;
@@ -31,6 +33,7 @@ mod timeline;
 
 pub use chunks::Chunks;
 pub use machines::Machine;
+pub use planner::{Explanation, Memory, Plan, Planner, Reason, Terms, Way, WayEstimate};
 pub use profile::{CopyStep, Profile};
 pub use registration::{Deregistration, PageSize, Pages, Registration};
 pub use start::Start;

@@ -14,14 +14,15 @@ use super::EXIT_INTEGRITY;
 /// Runs that must succeed without a planted bug, so that a failure proves the bug.
 const SOUND_RUNS: u64 = 3000;
 
-/// Bugs that the explorer finds, and the check of distances.
-const FOUND_ELSEWHERE: [Bug; 6] = [
+/// Bugs that the explorer finds, and the check of distances, and one of the planner, which no endpoint asks yet.
+const FOUND_ELSEWHERE: [Bug; 7] = [
     Bug::EpochUnzeroed,
     Bug::OutlierTrusted,
     Bug::NeverTriesAgain,
     Bug::ChoiceFlaps,
     Bug::WindowNeverTriesAgain,
     Bug::WindowFlaps,
+    Bug::PlannerTakesWorst,
 ];
 
 /// Most characters of a failure's description. The seed repeats the rest.
