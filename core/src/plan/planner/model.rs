@@ -137,6 +137,7 @@ pub(super) fn sane(profile: &Profile) -> Profile {
             fault_ns: time(fault_ns),
             faults_at_once: faults_at_once.max(1),
             huge_factor: within(huge_factor, 0.01, 1.0),
+            device_share: within(profile.registration.device_share, 0.0, 1.0),
             deregistration: Deregistration {
                 latency_ns: time(deregistration.latency_ns),
                 short_bytes_max: deregistration.short_bytes_max,
