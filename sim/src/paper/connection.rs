@@ -95,7 +95,7 @@ impl Sending {
 
 /// A message on its way.
 pub(super) struct Message {
-    pub(super) sender: usize,
+    sender: usize,
     number: u64,
     send: Sending,
     receive: RecvOperation,
@@ -107,6 +107,16 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// Returns the hosts that it goes from and to.
+    pub(super) const fn way(&self, [one, other]: [usize; 2]) -> [usize; 2] {
+        if self.sender == 0 { [one, other] } else { [other, one] }
+    }
+
+    /// Returns true once an end is done with it.
+    pub(super) const fn is_done_at(&self, side: usize) -> bool {
+        if side == self.sender { self.is_sent } else { self.is_received }
+    }
+
     /// Returns true once both ends are done with it.
     pub(super) const fn is_over(&self) -> bool {
         self.is_sent && self.is_received

@@ -1,5 +1,5 @@
-//! An all-to-all of some hosts, as the one of NAS IS: each sends a buffer to each other one, all at the same time. A host has one CPU, which serves all of its connections,
-//! and one NIC.
+//! An all-to-all of some hosts in steps, as MPI libraries have it for long messages: in step d host h sends a buffer to host h + d, and receives one from host h - d, and then begins the
+//! next step. A host has one CPU, which serves all of its connections, and one NIC.
 
 use superpipe_testkit::PairFabric;
 
@@ -49,14 +49,23 @@ impl Exchange {
 }
 
 impl Pair {
-    /// Gives a host its turn. Returns true if it did anything.
-    fn turn(&mut self, host: usize) -> Result<bool, String> {
+    /// Gives a host, which is in this step, its turn. Returns true if it did anything.
+    fn turn(&mut self, host: usize, in_step: impl Fn([usize; 2]) -> bool) -> Result<bool, String> {
         let Some(side) = self.hosts.iter().position(|one| *one == host) else { return Ok(false) };
         let mut has_moved = self.connection.progress(side);
-        for message in self.messages.iter_mut().flatten() {
+        let hosts = self.hosts;
+        let wanted = |message: &&mut Message| in_step(message.way(hosts));
+        for message in self.messages.iter_mut().flatten().filter(wanted) {
             has_moved |= self.connection.step(side, message)?;
         }
         Ok(has_moved)
+    }
+
+    /// Returns true if a host has done its part in a step.
+    fn is_done(&self, host: usize, in_step: impl Fn([usize; 2]) -> bool) -> bool {
+        let Some(side) = self.hosts.iter().position(|one| *one == host) else { return true };
+        let wanted = |message: &&Message| in_step(message.way(self.hosts));
+        self.messages.iter().flatten().filter(wanted).all(|message| message.is_done_at(side))
     }
 
     fn is_over(&self) -> bool {
@@ -86,15 +95,21 @@ impl Hosts {
         (0..hosts).for_each(|host| self.world.wait(host, begin_ns - self.world.clock_ns(host)));
         // Of each host's last turn.
         let mut moved = vec![true; hosts];
+        let mut steps = vec![1; hosts];
         let mut idle = 0;
         loop {
             let host = (0..hosts).min_by_key(|host| self.world.clock_ns(*host)).unwrap_or(0);
             while self.world.run_events(self.world.clock_ns(host)).is_some() {}
+            let step = steps[host];
+            let in_step = |[from, to]: [usize; 2]| (to + hosts - from) % hosts == step;
             let mut has_moved = false;
             self.for_each_pair(|pair| {
-                has_moved |= pair.turn(host)?;
+                has_moved |= pair.turn(host, in_step)?;
                 Ok(true)
             })?;
+            if step < hosts && self.pairs.iter().all(|pair| pair.is_done(host, in_step)) {
+                (steps[host], has_moved) = (step + 1, true);
+            }
             idle = if has_moved { 0 } else { idle + 1 };
             if idle > POLLS_MAX {
                 return Err(format!("round {round} stands still"));

@@ -35,7 +35,7 @@ pub(super) fn critical_sizes() -> Result<Row, String> {
     Ok(Row::new(what, Source::FittedMachine, " KiB", &values))
 }
 
-/// The critical size is below a huge page, of which no buffer can be that is smaller. Above, both costs have one factor, 0.6 of the text, which for copies is assumed from "about the
+/// The critical size is below a huge page, so no buffer of that size can have one. Above, both costs have one factor, 0.6 of the text, which for copies is assumed from "about the
 /// same".
 pub(super) fn huge_pages_and_critical_size() -> Result<Row, String> {
     let critical = critical_bytes(&T3, HUGE)? as f64 / critical_bytes(&T3, Pages::RESIDENT)? as f64;
@@ -157,8 +157,8 @@ pub(super) fn writes() -> Result<Row, String> {
 const SET_UP_MS: f64 = 202.0;
 const TCP_MS: f64 = 0.1;
 
-/// The set-up of the connection, and TCP, are given: nothing of them is simulated. Registered are the landing buffers of 1 MiB and control pages of both ends, and their
-/// images, at one end after the other piece, cold.
+/// The set-up of the connection, and TCP, are given: nothing of them is simulated. Each end registers its control page, its landing buffer of 1 MiB and the images of the peer's, all cold, while the
+/// other end does.
 pub(super) fn first_byte() -> Result<Row, String> {
     let one = Experiment::on(&T3, Protocol::Superpipeline, Buffers::Unnamed, 1, Config::default());
     let one = Experiment { landing_bytes: Some(M), pages: Pages::COLD, ..one };
