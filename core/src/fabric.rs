@@ -13,6 +13,7 @@ use crate::copying::{CopyKernel, KernelSet};
 use crate::error::WcError;
 use crate::job::{Busy, Finished, Job, Registration, Ticket};
 use crate::nanos::Nanos;
+use crate::planning::Planning;
 use crate::recorder::Recorder;
 use crate::wire::Crc32c;
 use crate::wire::grant::{DestinationClaim, RemoteClaim};
@@ -361,6 +362,13 @@ pub trait Fabric {
     /// branch.
     #[inline]
     fn recorder(&mut self, _: &Self::Link) -> Option<&mut Recorder> {
+        None
+    }
+
+    /// Returns the planner of the messages that this end of the link sends, if they are planned. Without one, the negotiated protocol is used. Core calls it
+    /// for each message that an operation sends, and at each chunk, so it must cost no more than a branch.
+    #[inline]
+    fn planning(&mut self, _: &Self::Link) -> Option<&mut Planning> {
         None
     }
 }

@@ -50,6 +50,7 @@ mod job_time;
 mod memory;
 mod nanos;
 pub mod plan;
+mod planning;
 mod receive;
 pub mod recorder;
 mod send;
@@ -71,6 +72,7 @@ pub use job::{
 };
 pub use memory::{GrowthDelay, GrowthTerms};
 pub use nanos::Nanos;
+pub use planning::{Planned, Planning};
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;

@@ -154,7 +154,10 @@ impl<F: Fabric> Driver<F> {
         }
         if send.stage == Stage::AtOnce {
             match self.endpoint.try_send_counted(fabric, send.tag, slices, send.bytes) {
-                Ok(_) => {
+                Ok(id) => {
+                    if send.lent.is_some() {
+                        self.endpoint.note_planned(fabric, id, send.bytes as u64);
+                    }
                     send.sent = send.bytes;
                     return send.end(Ok(()));
                 }
@@ -164,7 +167,7 @@ impl<F: Fabric> Driver<F> {
             }
         }
         if send.stage == Stage::Starting {
-            match self.start_message(send) {
+            match self.start_message(fabric, send) {
                 Ok(id) => send.stage = Stage::Open { id, owner: self.id },
                 Err(RefusedSend::Busy | RefusedSend::NoCredit) => return Drive::Idle,
                 Err(refused) => return send.end(Err(refused.into())),

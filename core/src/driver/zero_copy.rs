@@ -14,7 +14,6 @@ use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
 use crate::send::TransferId;
 use crate::slices::bytes_of;
-use crate::wire::header::Length;
 
 impl SendOperation {
     /// Names the memory of the message: that of its only slice. The message is written remotely out of it, or the peer copies it out of it,
@@ -98,13 +97,17 @@ impl<F: Fabric> Driver<F> {
     }
 
     /// Starts a message, with its memory if it has any.
-    pub(super) fn start_message(&mut self, send: &mut SendOperation) -> Result<TransferId, RefusedSend> {
+    pub(super) fn start_message(
+        &mut self,
+        fabric: &mut F,
+        send: &mut SendOperation,
+    ) -> Result<TransferId, RefusedSend> {
         let (tag, bytes) = (send.tag, send.bytes as u64);
-        let Some(lent) = &mut send.lent else {
-            return self.endpoint.start(tag, Length::Exact(bytes));
-        };
-        let (id, is_held) = self.endpoint.start_from(tag, bytes, lent.memory)?;
-        lent.to = is_held.then_some((self.id, id));
+        let memory = send.lent.as_ref().map(|lent| lent.memory);
+        let (id, is_held) = self.endpoint.start_from(fabric, tag, bytes, memory)?;
+        if let Some(lent) = &mut send.lent {
+            lent.to = is_held.then_some((self.id, id));
+        }
         Ok(id)
     }
 

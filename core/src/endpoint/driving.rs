@@ -49,6 +49,7 @@ impl<F: Fabric> Endpoint<F> {
         if self.wants_ack && self.refill(fabric) {
             work += 1;
         }
+        self.look_at_planned(fabric);
         if self.receiver.is_discarding() {
             let consumed = self.receiver.consumed();
             self.drain(fabric);

@@ -6,6 +6,7 @@ use crate::error::{ProtocolError, RefusedSend};
 use crate::exposing::ExposedState;
 use crate::fabric::Fabric;
 use crate::job::{Buffer, Exposed};
+use crate::plan::Memory;
 use crate::send::TransferId;
 use crate::wire::control::Control;
 use crate::wire::grant::PeerAccess;
@@ -109,13 +110,19 @@ impl<F: Fabric> Endpoint<F> {
         if let Some(split) = self.send_split(fabric, (tag, bytes), exposed, offset) {
             return split.map(Some);
         }
+        // One that was planned to go through the ring, and has not begun, does not go out of mapped memory later.
+        let plan = self.plan(fabric, bytes, Memory::Kept);
+        if plan.is_some_and(|plan| plan.way.is_through_landing()) {
+            return Ok(None);
+        }
         if self.sender.is_full() && !self.refill(fabric) {
             self.counters.credit_waits += 1;
             self.wants_ack = true;
             record!(fabric, &self.link, NoCredit { sequence: self.sender.last() });
             return Err(RefusedSend::NoCredit);
         }
-        self.sender.emit_exposed(fabric, &mut self.link, tag, bytes, (exposed.place, offset));
+        let id = self.sender.emit_exposed(fabric, &mut self.link, tag, bytes, (exposed.place, offset));
+        self.note_planned(fabric, id, bytes);
         let [produced, _] = self.sender.blocks();
         self.exposing.exposer.note_named(exposed, self.sender.last(), produced);
         self.counters.chunks_sent += 1;

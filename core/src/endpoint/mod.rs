@@ -9,6 +9,7 @@ mod growing;
 mod job_times;
 mod mailbox;
 mod notifications;
+mod planning;
 mod provisioning;
 mod receiving;
 mod sending;

@@ -1,7 +1,7 @@
 //! Sending: transfers piece by piece. wire.md 4.
 
 use super::Endpoint;
-use crate::config::Protocol;
+use crate::config::{Config, Protocol};
 use crate::copying::CopyKernel;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
@@ -20,7 +20,18 @@ impl<F: Fabric> Endpoint<F> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }
-        let id = self.sender.start(&self.config, tag, length)?;
+        let config = self.config;
+        self.start_by(&config, tag, length)
+    }
+
+    /// [`start`](Self::start) under another policy.
+    pub(super) fn start_by(
+        &mut self,
+        config: &Config,
+        tag: u64,
+        length: Length,
+    ) -> Result<TransferId, RefusedSend> {
+        let id = self.sender.start(config, tag, length)?;
         self.want_growth_for(length);
         Ok(id)
     }
@@ -339,6 +350,7 @@ impl<F: Fabric> Endpoint<F> {
     pub(super) fn emit(&mut self, fabric: &mut F, payload: Payload<'_, '_>, bytes: u32, end: bool) {
         self.sender.emit(fabric, &mut self.link, payload, bytes, end);
         self.count_chunk(bytes);
+        self.note_planned_end(fabric);
     }
 
     fn count_chunk(&mut self, bytes: u32) {

@@ -7,6 +7,7 @@ use super::{Counters, Endpoint};
 use crate::error::{Closed, ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
+use crate::plan::Memory;
 use crate::receive::{Open, Way};
 use crate::send::{REMOTE_ENDS_MAX, RemoteEnd, RemoteNext, TransferId};
 use crate::wire::arrival::Arrival;
@@ -39,25 +40,36 @@ pub(crate) enum Remote {
 }
 
 impl<F: Fabric> Endpoint<F> {
-    /// Starts a message that may go by remote writes out of this memory. It goes in blocks if the policy, its length or the fabric
-    /// demands it. Returns the transfer, and true if this end now holds the memory.
+    /// Starts a message out of plain slices, or one that may go by remote writes out of this memory. It goes in blocks if the policy, its length or the
+    /// fabric demands it. Returns the transfer, and true if this end now holds the memory.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub(crate) fn start_from(
         &mut self,
+        fabric: &mut F,
         tag: u64,
         bytes: u64,
-        memory: SendMemory,
+        memory: Option<SendMemory>,
     ) -> Result<(TransferId, bool), RefusedSend> {
-        let can_remote = !F::DIRECT
-            && self.zero_copy.is_possible
-            && self.config.protocol.is_zero_copy()
-            && !matches!(memory, SendMemory::Exposed(..))
-            && bytes > u64::from(self.config.c0_bytes);
-        if !can_remote {
-            return self.start(tag, Length::Exact(bytes)).map(|id| (id, false));
-        }
+        let is_long = bytes > u64::from(self.config.c0_bytes);
+        let can_remote =
+            !F::DIRECT && self.zero_copy.is_possible && self.config.protocol.is_zero_copy() && is_long;
+        let (memory, kind) = match memory {
+            Some(memory @ SendMemory::Lent(_)) if can_remote => (Some(memory), Memory::Fresh),
+            Some(memory @ SendMemory::Registered(_)) if can_remote => (Some(memory), Memory::Kept),
+            Some(_) | None => (None, Memory::Unnamed),
+        };
+        let Some(memory) = memory else {
+            if !self.may_send() || !self.sender.can_start() || !is_long {
+                return self.start(tag, Length::Exact(bytes)).map(|id| (id, false));
+            }
+            let kind = self.planned_memory(fabric, bytes).unwrap_or(kind);
+            let config = self.planned_config(self.plan(fabric, bytes, kind));
+            let id = self.start_by(&config, tag, Length::Exact(bytes))?;
+            self.note_planned(fabric, id, bytes);
+            return Ok((id, false));
+        };
         // The memory of the message before is deregistered first.
         if self.may_send() && self.zero_copy.source.is_some() {
             return Err(RefusedSend::Busy);
@@ -65,7 +77,17 @@ impl<F: Fabric> Endpoint<F> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }
-        let id = self.sender.start(&self.config, tag, Length::Exact(bytes))?;
+        if !self.sender.can_start() {
+            return Err(RefusedSend::Busy);
+        }
+        let config = self.planned_config(self.plan(fabric, bytes, kind));
+        if !config.protocol.is_zero_copy() {
+            let id = self.start_by(&config, tag, Length::Exact(bytes))?;
+            self.note_planned(fabric, id, bytes);
+            return Ok((id, false));
+        }
+        let id = self.sender.start(&config, tag, Length::Exact(bytes))?;
+        self.note_planned(fabric, id, bytes);
         self.sender.ask_remote();
         self.note_registration(matches!(memory, SendMemory::Registered(_)));
         self.zero_copy.source = Some(Source { id, lease: Lease::of_source(memory, bytes), is_used: false });
@@ -92,7 +114,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         match self.sender.next_remote(id) {
             RemoteNext::InBlocks => {
-                self.go_in_blocks(id);
+                self.go_in_blocks(fabric, id);
                 Ok(Remote::InBlocks)
             }
             RemoteNext::Rts if self.emit_remote(fabric, false) => {
@@ -120,7 +142,7 @@ impl<F: Fabric> Endpoint<F> {
     ) -> Remote {
         let Some(source) = self.zero_copy.source.as_mut().filter(|source| source.id == id) else {
             // The memory could not be registered.
-            self.go_in_blocks(id);
+            self.go_in_blocks(fabric, id);
             return Remote::InBlocks;
         };
         let Some((from, _)) = source.lease.ready() else { return Remote::Idle };
@@ -170,13 +192,15 @@ impl<F: Fabric> Endpoint<F> {
         }
         self.sender.emit_remote(fabric, &mut self.link);
         self.counters.chunks_sent += 1;
+        self.note_planned_end(fabric);
         fabric.ring_doorbell(&mut self.link);
         true
     }
 
     /// Sends the rest of the open message in blocks. Its memory is not written from.
-    fn go_in_blocks(&mut self, id: TransferId) {
+    fn go_in_blocks(&mut self, fabric: &mut F, id: TransferId) {
         self.sender.decline_remote();
+        self.note_declined(fabric, id);
         if let Some(source) = self.zero_copy.source.as_mut().filter(|source| source.id == id) {
             source.lease.end(source.is_used);
         }

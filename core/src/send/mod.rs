@@ -315,6 +315,11 @@ impl<F: Fabric> Sender<F> {
         self.transfers.wrapping_add(1)
     }
 
+    /// Returns the number of the newest transfer of which something was sent.
+    pub(crate) const fn newest_transfer(&self) -> u64 {
+        self.transfers
+    }
+
     /// Counts bytes of the open transfer that were written into the receiver's memory.
     pub(crate) const fn count_written(&mut self, bytes: u64) {
         if let Some(open) = &mut self.open {

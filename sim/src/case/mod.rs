@@ -1,5 +1,6 @@
 //! Cases: everything that a seed decides. A case has a fabric, two policies, a script of transfers, and faults.
 
+mod planning;
 mod scenario;
 
 use superpipe_core::driver::WaitStrategy;

@@ -87,6 +87,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             flags,
             partial_blocks: RefCell::default(),
             recorders: [None, None],
+            plannings: [None, None],
             acting: 0,
         };
         if flags.notify || flags.lends {

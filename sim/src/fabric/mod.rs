@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Buffer, Busy, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Finished, Job, KernelSet,
-    LINE_BYTES, Line, Nanos, Notification, Registration, RemoteClaim, SqFull, Ticket, WcError, WrId,
-    control_page,
+    LINE_BYTES, Line, Nanos, Notification, Planning, Registration, RemoteClaim, SqFull, Ticket, WcError,
+    WrId, control_page,
 };
 use superpipe_testkit::{BlockOwnership, EndLink, ExposedMemories, Memory, Place, Setup, Span, crc32c};
 
@@ -77,6 +77,8 @@ pub struct SimFabric<const DIRECT: bool> {
     flags: ArrivalFlags,
     pub(crate) partial_blocks: RefCell<PartialBlockCounter>,
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
+    /// Planners of what each end sends, if it plans.
+    pub(crate) plannings: [Option<Box<Planning>>; 2],
     /// End whose turn it is.
     pub(crate) acting: usize,
     kernels: KernelSet,
@@ -452,5 +454,9 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn recorder(&mut self, link: &EndLink) -> Option<&mut Recorder> {
         self.recorders[link.0].as_deref_mut()
+    }
+
+    fn planning(&mut self, link: &EndLink) -> Option<&mut Planning> {
+        self.plannings[link.0].as_deref_mut()
     }
 }

@@ -1,0 +1,81 @@
+//! Planned messages: how the next one goes, and what it took. docs/model.md.
+
+use super::Endpoint;
+use crate::config::Config;
+use crate::fabric::Fabric;
+use crate::plan::{Memory, Plan};
+use crate::send::TransferId;
+use crate::wire::sequence::is_before;
+
+impl<F: Fabric> Endpoint<F> {
+    /// Plans a message that is about to begin, if messages of this end are planned.
+    pub(super) fn plan(&self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
+        fabric.planning(&self.link)?;
+        let now = fabric.now();
+        fabric.planning(&self.link).map(|planning| planning.plan(bytes, memory, now))
+    }
+
+    /// Returns the memory of a message of this length that was planned, and then found no room.
+    pub(super) fn planned_memory(&self, fabric: &mut F, bytes: u64) -> Option<Memory> {
+        fabric.planning(&self.link).and_then(|planning| planning.held_memory(bytes))
+    }
+
+    /// Returns the policy of a message that was planned.
+    pub(super) fn planned_config(&self, plan: Option<Plan>) -> Config {
+        plan.map_or(self.config, |plan| Config {
+            protocol: plan.way.protocol(),
+            c0_bytes: plan.c0_bytes,
+            growth_q8: plan.growth_q8,
+            chunk_bytes: plan.chunk_bytes,
+            ..self.config
+        })
+    }
+
+    /// Notes that the message that was planned last has begun, and, if all of it is sent, its end.
+    pub(crate) fn note_planned(&mut self, fabric: &mut F, id: TransferId, bytes: u64) {
+        if let Some(planning) = fabric.planning(&self.link) {
+            planning.begin(id, bytes);
+        }
+        self.note_planned_end(fabric);
+    }
+
+    /// Notes that a planned message goes in blocks, since the peer or the fabric could not go its way.
+    pub(super) fn note_declined(&self, fabric: &mut F, id: TransferId) {
+        if let Some(planning) = fabric.planning(&self.link) {
+            planning.decline(id);
+        }
+    }
+
+    /// Notes the end of the planned message, if the chunk that was just sent was its last.
+    #[inline]
+    pub(super) fn note_planned_end(&mut self, fabric: &mut F) {
+        if let Some(planning) = fabric.planning(&self.link)
+            && let Some(id) = planning.open()
+            && id.number() == self.sender.newest_transfer()
+            && self.sender.taken(id).is_none()
+        {
+            planning.end(self.sender.blocks_sent());
+            self.wants_ack = true;
+        }
+    }
+
+    /// Observes planned messages that the peer has acknowledged, and whose memory is released.
+    #[inline]
+    pub(super) fn look_at_planned(&mut self, fabric: &mut F) {
+        if fabric.planning(&self.link).is_some_and(|planning| planning.is_pending()) {
+            let now = fabric.now();
+            let [_, acked] = self.sender.blocks();
+            let (sender, zero_copy) = (&self.sender, &self.zero_copy);
+            let Some(planning) = fabric.planning(&self.link) else { return };
+            planning.look(
+                now,
+                |id| sender.taken(id).is_some(),
+                |id, blocks| {
+                    let is_held = zero_copy.source.is_some_and(|source| source.id == id);
+                    !is_before(acked, blocks) && !is_held
+                },
+            );
+            self.wants_ack |= planning.is_pending();
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Planned messages of an end, from their plan to their observation. docs/model.md.
+//!
+//! Core keeps no planner. The fabric lends one for each end whose messages are planned ([`Fabric::planning`](crate::Fabric::planning)), as it lends a
+//! recorder, so an end without one is no larger, and the compiler removes every call for a fabric that never lends one.
+//!
+//! ```text
+//!          plan                   its last chunk is sent               acknowledged, and its memory is released
+//!  -------------------> OPEN -----------------------------> AWAITED --------------------------------------------> observed
+//!                        |  cancelled, rejected                |  nobody looked for a long time
+//!                        +-------------> forgotten <-----------+
+//! ```
+
+use heapless::Deque;
+
+use crate::nanos::Nanos;
+use crate::plan::{Explanation, Memory, Plan, Planner, Reason, Way};
+use crate::send::TransferId;
+
+/// Most planned messages that are not observed. More are sent as the planner would have them, and not observed.
+const PENDING_MAX: usize = 4;
+
+/// A message is observed if no two looks at it lie apart by more than this part of its time: otherwise its end was seen late.
+const LOOKS_PER_TIME: u64 = 8;
+
+/// A message that was planned and is not observed yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    id: TransferId,
+    bytes: u64,
+    memory: Memory,
+    plan: Plan,
+    begin: Nanos,
+    /// Blocks sent with its last chunk, once that is sent.
+    end: Option<u64>,
+    is_declined: bool,
+}
+
+/// What became of a planned message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Planned {
+    /// Bytes of the message.
+    pub bytes: u64,
+    /// Its memory.
+    pub memory: Memory,
+    /// The way that was planned.
+    pub way: Way,
+    /// The reason.
+    pub reason: Reason,
+    /// Nanoseconds that were predicted.
+    pub predicted_ns: f64,
+    /// Nanoseconds that it took: until it was acknowledged and its memory released.
+    pub took_ns: u64,
+    /// It went in blocks instead, since the peer or the fabric could not go that way.
+    pub is_declined: bool,
+}
+
+/// Planner of the messages that one end sends, with those that are under way.
+#[derive(Clone, Debug)]
+pub struct Planning {
+    planner: Planner,
+    pending: Deque<Pending, PENDING_MAX>,
+    /// When the message observed last was over, and when pending ones were last looked at.
+    over: Nanos,
+    looked: Nanos,
+    /// Longest time between two looks since the oldest pending message was planned.
+    gap_ns: u64,
+    last: Option<Planned>,
+    /// A message that was planned and has not begun: one that finds no room is planned once.
+    held: Option<Held>,
+}
+
+/// A message that was planned and has not begun.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    bytes: u64,
+    memory: Memory,
+    plan: Plan,
+    begin: Nanos,
+}
+
+impl Planning {
+    /// Begins with a planner that has observed nothing, or not on this connection.
+    #[must_use]
+    pub const fn new(planner: Planner) -> Self {
+        let begin = Nanos(0);
+        Self { planner, pending: Deque::new(), over: begin, looked: begin, gap_ns: 0, last: None, held: None }
+    }
+
+    /// Returns the planner.
+    #[must_use]
+    pub const fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// Explains how the next message would go. [`Planner::explain`].
+    #[must_use]
+    pub fn explain(&self, bytes: u64, memory: Memory) -> Explanation {
+        self.planner.explain(bytes, memory)
+    }
+
+    /// Returns the message that was observed last.
+    #[must_use]
+    pub const fn last(&self) -> Option<Planned> {
+        self.last
+    }
+
+    /// Plans a message, or returns the plan of the same one that has not begun.
+    pub(crate) fn plan(&mut self, bytes: u64, memory: Memory, now: Nanos) -> Plan {
+        match self.held {
+            Some(held) if held.bytes == bytes && held.memory == memory => held.plan,
+            Some(_) | None => {
+                let plan = self.planner.plan(bytes, memory);
+                self.held = Some(Held { bytes, memory, plan, begin: now });
+                plan
+            }
+        }
+    }
+
+    /// Returns the memory of a message of this length that was planned and has not begun.
+    pub(crate) fn held_memory(&self, bytes: u64) -> Option<Memory> {
+        self.held.filter(|held| held.bytes == bytes).map(|held| held.memory)
+    }
+
+    /// Notes that the message that was planned last has begun, which must be one of this length.
+    pub(crate) fn begin(&mut self, id: TransferId, length: u64) {
+        let Some(Held { bytes, memory, plan, begin }) = self.held.take() else { return };
+        if bytes != length {
+            return;
+        }
+        if self.pending.is_empty() {
+            (self.looked, self.gap_ns) = (begin, 0);
+        }
+        let pending = Pending { id, bytes, memory, plan, begin, end: None, is_declined: false };
+        // One that has no place is not observed.
+        _ = self.pending.push_back(pending);
+    }
+
+    /// Notes that a message goes in blocks although it was to go another way.
+    pub(crate) fn decline(&mut self, id: TransferId) {
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == id) {
+            pending.is_declined = true;
+        }
+    }
+
+    /// Returns the newest message whose last chunk is not sent.
+    pub(crate) fn open(&self) -> Option<TransferId> {
+        self.pending.back().filter(|pending| pending.end.is_none()).map(|pending| pending.id)
+    }
+
+    /// Notes that the last chunk of the newest message is sent.
+    pub(crate) fn end(&mut self, blocks: u64) {
+        if let Some(pending) = self.pending.back_mut() {
+            pending.end = Some(blocks);
+        }
+    }
+
+    /// Returns true while messages are to be observed.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Observes the messages that are over. `is_over` tells that of a message whose last chunk was sent with these blocks, and `is_open` of one whose last chunk was
+    /// not sent that it may still be.
+    pub(crate) fn look(
+        &mut self,
+        now: Nanos,
+        is_open: impl Fn(TransferId) -> bool,
+        is_over: impl Fn(TransferId, u64) -> bool,
+    ) {
+        self.gap_ns = self.gap_ns.max(now.0.saturating_sub(self.looked.0));
+        self.looked = now;
+        while let Some(&pending) = self.pending.front() {
+            match pending.end {
+                None if is_open(pending.id) => return,
+                None => _ = self.pending.pop_front(),
+                Some(blocks) if is_over(pending.id, blocks) => {
+                    self.pending.pop_front();
+                    self.observe(&pending, now);
+                }
+                Some(_) => return,
+            }
+        }
+    }
+
+    fn observe(&mut self, pending: &Pending, now: Nanos) {
+        let Pending { bytes, memory, plan, is_declined, .. } = *pending;
+        let took_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
+        let is_seen_in_time = self.gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
+        (self.over, self.gap_ns) = (now, 0);
+        let Plan { way, reason, predicted_ns, .. } = plan;
+        self.last = Some(Planned { bytes, memory, way, reason, predicted_ns, took_ns, is_declined });
+        if is_declined {
+            self.planner.declined(bytes, memory, way);
+        } else if is_seen_in_time {
+            self.planner.observe(bytes, memory, way, took_ns as f64);
+        }
+    }
+}
