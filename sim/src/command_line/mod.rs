@@ -7,6 +7,7 @@ mod output;
 mod paper;
 #[cfg(superpipe_planted)]
 mod planted;
+mod planner;
 mod run;
 mod swarm;
 
@@ -45,6 +46,8 @@ enum Command {
     /// Plant each bug in core in turn, and run seeds until one fails
     #[cfg(superpipe_planted)]
     Planted(planted::PlantedArguments),
+    /// Check that planned messages take hardly longer than by the best protocol, on machines that the planner does not know
+    Planner(planner::PlannerArguments),
     /// Check that the choice of copy kernels follows the distance of the cores
     Distance(distance::DistanceArguments),
     /// Check where registered memory should lie on hosts with two memory nodes
@@ -65,6 +68,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Replay { seed } => run::replay(seed),
         #[cfg(superpipe_planted)]
         Command::Planted(options) => planted::run_planted(&options),
+        Command::Planner(options) => planner::check(&options),
         Command::Distance(options) => distance::check_distances(&options),
         Command::Nodes => nodes::check_nodes(),
         Command::Paper(options) => paper::make(&options),

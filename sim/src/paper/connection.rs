@@ -1,9 +1,10 @@
 //! A connection of core between two hosts of a simulated machine, with the memory of the messages of both ends.
 
 use superpipe_core::driver::{Drive, Driver, RecvOperation, SendOperation, WaitStrategy};
+use superpipe_core::plan::Planner;
 use superpipe_core::{
-    Arrival, Buffer, Config, Endpoint, JobOutcome, Layout, Length, Nanos, Origin, RecvMemory, RefusedSend,
-    Registration, RemoteClaim, SendMemory, TransferId,
+    Arrival, Buffer, Config, Endpoint, JobOutcome, Layout, Length, Nanos, Origin, Planning, RecvMemory,
+    RefusedSend, Registration, RemoteClaim, SendMemory, TransferId,
 };
 use superpipe_testkit::pair::IDLE_TIMEOUT_NS;
 use superpipe_testkit::{PairFabric, Setup};
@@ -16,6 +17,8 @@ use crate::nic::World;
 pub(super) enum Buffers {
     /// It is not named. Messages are pushed, so that their chunks may be as long as they are; an operation moves 1 MiB at a time.
     Unnamed,
+    /// It is not named, and messages are sent by operations.
+    Slices,
     /// It is lent for each message, to be registered for it. Of messages above C0 all must come by remote writes.
     Lent,
     /// It was registered before, which takes no time. The same.
@@ -31,13 +34,19 @@ pub(super) struct Terms {
     pub(super) layout: Layout,
     pub(super) buffers: Buffers,
     pub(super) bytes: usize,
+    /// Both ends plan their messages, and begin with this planner: then messages may come any way.
+    pub(super) planner: Option<Planner>,
 }
 
 impl Terms {
     /// Returns the bytes of a message that come by remote writes: all, or none up to C0.
     const fn remote_bytes(&self) -> u64 {
         let is_short = self.bytes as u64 <= self.config.c0_bytes as u64;
-        if matches!(self.buffers, Buffers::Unnamed) || is_short { 0 } else { self.bytes as u64 }
+        if matches!(self.buffers, Buffers::Unnamed | Buffers::Slices) || is_short {
+            0
+        } else {
+            self.bytes as u64
+        }
     }
 }
 
@@ -103,6 +112,8 @@ pub(super) struct Message {
     is_received: bool,
     /// Clock of the receiver when it had all of it.
     pub(super) received_ns: Option<u64>,
+    /// Clock of the sender when it was done, its memory released.
+    pub(super) sent_ns: Option<u64>,
     remote_before: u64,
 }
 
@@ -140,13 +151,14 @@ impl Connection {
         let flags = ArrivalFlags {
             checked: false,
             notify: terms.config.arrival == Arrival::Notify,
-            lends: terms.buffers != Buffers::Unnamed,
+            lends: !matches!(terms.buffers, Buffers::Unnamed | Buffers::Slices),
             refuses_one_in: 0,
             crc_bits: 32,
         };
         let mut fabric =
             SimFabric::connect(world, hosts, &setup, flags).map_err(|error| error.to_string())?;
         fabric.start(0);
+        fabric.plannings = [(); 2].map(|()| terms.planner.map(|planner| Box::new(Planning::new(planner))));
         let end = |side: usize| {
             let attachment = fabric.attachment(side);
             let end = Endpoint::new(&fabric, attachment, terms.config, Origin::default());
@@ -198,17 +210,18 @@ impl Connection {
         }
         // The first message of each direction is not in the cache.
         let is_registered = match self.terms.buffers {
-            Buffers::Unnamed | Buffers::Lent => false,
+            Buffers::Unnamed | Buffers::Slices | Buffers::Lent => false,
             Buffers::Registered => true,
             Buffers::Cached => number >= 2,
         };
         let registered = if is_registered { Some(self.registered(sender)?) } else { None };
         let Self { fabric, ends, terms } = self;
-        if terms.remote_bytes() == 0 {
+        if terms.remote_bytes() == 0 || terms.planner.is_some() {
             ends[receiver].received.fill(0);
         }
         let (send, receive) = match (terms.buffers, registered) {
             (Buffers::Unnamed, _) => (Sending::Pushed { id: None, tag: number, sent: 0 }, receive),
+            (Buffers::Slices, _) => (Sending::Operation(send), receive),
             (_, None) => {
                 let source = fabric.lend(sender, ends[sender].payload.clone());
                 let destination = fabric.lend(receiver, vec![0; terms.bytes]);
@@ -221,8 +234,18 @@ impl Connection {
                 (Sending::Operation(send), receive.with_memory(RecvMemory::Registered(claim)))
             }
         };
-        let (is_sent, is_received, received_ns) = (false, false, None);
-        Ok(Message { sender, number, send, receive, is_sent, is_received, received_ns, remote_before })
+        let (is_sent, is_received, received_ns, sent_ns) = (false, false, None, None);
+        Ok(Message {
+            sender,
+            number,
+            send,
+            receive,
+            is_sent,
+            is_received,
+            received_ns,
+            sent_ns,
+            remote_before,
+        })
     }
 
     /// Returns the registrations of the memory of messages from an end. Makes them, which takes no time, if they are missing.
@@ -266,11 +289,15 @@ impl Connection {
     pub(super) fn step(&mut self, side: usize, message: &mut Message) -> Result<bool, String> {
         let Self { fabric, ends, .. } = self;
         let End { driver, payload, received, .. } = &mut ends[side];
-        let Message { sender, number, send, receive, is_sent, is_received, received_ns, .. } = message;
+        let Message { sender, number, send, receive, is_sent, is_received, received_ns, sent_ns, .. } =
+            message;
         let mut has_moved = false;
         if side == *sender && !*is_sent {
             match send.drive(driver, fabric, payload) {
-                Drive::Done(Ok(())) => (*is_sent, has_moved) = (true, true),
+                Drive::Done(Ok(())) => {
+                    (*is_sent, has_moved) = (true, true);
+                    *sent_ns = Some(fabric.world.clock_ns(fabric.host(side)));
+                }
                 Drive::Done(Err(error)) => return Err(format!("message {number} is not sent: {error}")),
                 Drive::Moved => has_moved = true,
                 Drive::Idle => {}
@@ -297,7 +324,7 @@ impl Connection {
     pub(super) fn end(&mut self, message: &Message) -> Result<(), String> {
         let receiver = 1 - message.sender;
         let remote_bytes = self.remote_bytes(receiver) - message.remote_before;
-        if remote_bytes != self.terms.remote_bytes() {
+        if self.terms.planner.is_none() && remote_bytes != self.terms.remote_bytes() {
             return Err(format!("{remote_bytes} of {} bytes came by remote writes", self.terms.bytes));
         }
         let is_remote = remote_bytes > 0;

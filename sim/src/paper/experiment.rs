@@ -57,6 +57,7 @@ impl Experiment {
             layout: Layout { block_bytes, block_count, flags: FlagPlace::Inside },
             buffers: self.buffers,
             bytes: usize::try_from(self.bytes).map_err(|error| error.to_string())?,
+            planner: None,
         })
     }
 

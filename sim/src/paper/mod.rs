@@ -7,6 +7,7 @@ mod figure;
 mod figures;
 mod machine;
 mod ping_pong;
+mod planned;
 mod row;
 mod rows;
 mod system;
@@ -14,6 +15,7 @@ mod workers;
 
 pub use figure::Figure;
 pub use figures::{FigureName, Runs};
+pub use planned::{PlannedCell, check_planner};
 pub use row::{Row, table};
 
 /// Makes all rows, on all cores.

@@ -30,6 +30,15 @@ impl PingPong {
         (0..count).map(|number| ends.message(number)).collect()
     }
 
+    /// Returns the nanoseconds of each of `count` messages from the sender's call until both ends are done: the receiver has all of it, and the sender its memory.
+    ///
+    /// # Errors
+    /// Those of [`play`](Self::play).
+    pub(super) fn done(&self, count: u64) -> Result<Vec<u64>, String> {
+        let mut ends = self.connect()?;
+        (0..count).map(|number| ends.play(number).map(|[received, sent]| received.max(sent))).collect()
+    }
+
     /// Returns the nanoseconds of one message, and the number of chunks in which it is sent.
     ///
     /// # Errors
@@ -78,6 +87,11 @@ struct Ends(Connection);
 
 impl Ends {
     fn message(&mut self, number: u64) -> Result<u64, String> {
+        self.play(number).map(|[received_ns, _]| received_ns)
+    }
+
+    /// Returns the nanoseconds until the receiver has a message, and until the sender is done.
+    fn play(&mut self, number: u64) -> Result<[u64; 2], String> {
         let mut message = self.0.begin(usize::from(number % 2 == 1), number)?;
         let begin_ns = self.synchronize();
         // Of each end's last turn.
@@ -97,7 +111,10 @@ impl Ends {
             }
         }
         self.0.end(&message)?;
-        message.received_ns.map(|ns| ns - begin_ns).ok_or_else(|| "no time".to_owned())
+        let (Some(received_ns), Some(sent_ns)) = (message.received_ns, message.sent_ns) else {
+            return Err("no time".to_owned());
+        };
+        Ok([received_ns - begin_ns, sent_ns - begin_ns])
     }
 
     const fn world(&self) -> &World {
@@ -146,7 +163,7 @@ mod tests {
         let blocks = u32::try_from(bytes / 4000 + 4).unwrap_or(u32::MAX);
         let layout = Layout { block_bytes: 4096, block_count: blocks, flags: FlagPlace::Inside };
         let config = Config { protocol, folds: 1, ..Config::default() };
-        let ping_pong = PingPong { profile, terms: Terms { config, layout, buffers, bytes } };
+        let ping_pong = PingPong { profile, terms: Terms { config, layout, buffers, bytes, planner: None } };
         let times = ping_pong.play(1).unwrap_or_else(|error| panic!("{error}"));
         times[0] as f64
     }

@@ -56,7 +56,7 @@ impl System {
     fn start(&self, bytes: u64) -> Result<Bench, String> {
         let mut world = Box::new(World::new(2, self.profile(bytes), Faults::default(), 1));
         let config = Config { protocol: Protocol::Register, ..Config::default() };
-        let terms = Terms { config, layout: LANDING, buffers: Buffers::Lent, bytes: 1 };
+        let terms = Terms { config, layout: LANDING, buffers: Buffers::Lent, bytes: 1, planner: None };
         let mut connection = Connection::new(&mut world, [0, 1], terms)?;
         connection.swap_world(&mut world);
         Ok(Bench { fabric: connection.fabric, last: 0 })

@@ -1,0 +1,49 @@
+//! `planner`: planned messages beside the best protocol, on machines that the planner does not know.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use superpipe_sim::{PlannedCell, check_planner};
+
+use super::EXIT_INTEGRITY;
+
+/// Most percent by which planned messages may take longer than by the best protocol.
+const LOSS_PERCENT_MAX: f64 = 10.0;
+
+#[derive(Args)]
+pub(super) struct PlannerArguments {
+    /// Number of machines
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    machines: u64,
+    /// Print every cell, and not only those that lose most
+    #[arg(long)]
+    all: bool,
+}
+
+/// Makes the check, and prints the cells that lose most. Exits with 6 if one loses too much.
+pub(super) fn check(options: &PlannerArguments) -> ExitCode {
+    let mut cells = match check_planner(options.machines) {
+        Ok(cells) => cells,
+        Err(text) => {
+            eprintln!("superpipe-sim: {text}");
+            return ExitCode::from(EXIT_INTEGRITY);
+        }
+    };
+    cells.sort_by(|one, other| other.loss_percent().total_cmp(&one.loss_percent()));
+    println!(
+        "{:>7} {:>8}  {:<8} {:<16} {:>10} {:>10} {:>7}",
+        "machine", "bytes", "memory", "best", "ns", "planned", "loss"
+    );
+    let shown = if options.all { cells.len() } else { 10 };
+    for cell in cells.iter().take(shown) {
+        let PlannedCell { seed, bytes, memory, best: (protocol, ns), planned_ns } = cell;
+        let loss = cell.loss_percent();
+        println!(
+            "{seed:>7} {bytes:>8}  {memory:<8} {:<16} {ns:>10} {planned_ns:>10} {loss:>5.1} %",
+            protocol.name()
+        );
+    }
+    let missed = cells.iter().filter(|cell| cell.loss_percent() > LOSS_PERCENT_MAX).count();
+    println!("{missed} of {} cells lose more than {LOSS_PERCENT_MAX} %", cells.len());
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
+}
