@@ -1,6 +1,8 @@
 //! Connections: the calls of one end. Each chooses the fabric ([`dispatch`]) and hands the call to its blocking shell.
 
 use core::fmt;
+mod planning;
+
 #[cfg(feature = "recorder")]
 use core::iter;
 use core::ops::Range;

@@ -79,11 +79,12 @@ pub use stream::{RecvStream, SendStream};
 pub use superpipe_core::driver::setup;
 pub use superpipe_core::driver::setup::{LandingMode, Tuning};
 pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, WaitStrategyParseError};
+pub use superpipe_core::plan;
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{
-    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, Length, Protocol, Reason, SIZE_CLASSES,
-    WindowReason, size_class_bytes,
+    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, Length, Planned, Protocol, Reason,
+    SIZE_CLASSES, WindowReason, size_class_bytes,
 };
 pub use trusted_buf::TrustedBuf;
 

@@ -20,7 +20,8 @@ use std::thread;
 #[cfg(feature = "recorder")]
 use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
-use superpipe_core::{Attachment, CopyKernel, Counters, Endpoint, Event, Origin, Reason};
+use superpipe_core::plan::{Explanation, Memory};
+use superpipe_core::{Attachment, CopyKernel, Counters, Endpoint, Event, Origin, Planned, Reason};
 
 use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
@@ -207,6 +208,24 @@ impl<A: DriverAccess> Blocking<A> {
     /// Closes the connection, without waiting for the peer's application.
     pub(crate) fn close(&mut self, reason: Reason, deadline: Deadline) -> Result<(), Error> {
         self.access().close(reason, deadline)
+    }
+
+    /// Begins to plan messages, with a planner that has observed nothing.
+    pub(crate) fn plan_messages(&mut self) {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.plan(driver.endpoint());
+    }
+
+    /// Explains how the next message of this length and memory would go.
+    pub(crate) fn explain(&mut self, bytes: u64, memory: Memory) -> Option<Explanation> {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.planning(driver.endpoint().link()).map(|planning| planning.explain(bytes, memory))
+    }
+
+    /// Returns the message that was observed last.
+    pub(crate) fn last_planned(&mut self) -> Option<Planned> {
+        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
+        fabric.planning(driver.endpoint().link()).and_then(|planning| planning.last())
     }
 
     /// Begins to record events, with an empty recorder, or stops and forgets what was recorded.

@@ -2,6 +2,7 @@
 
 mod concurrent_sleeps;
 mod host_fabric;
+mod observers;
 #[cfg(feature = "verbs")]
 pub mod rdma;
 mod registered_memory;

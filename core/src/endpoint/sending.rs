@@ -276,6 +276,13 @@ impl<F: Fabric> Endpoint<F> {
         self.receiver.pin_kernel(copy_out);
     }
 
+    /// Returns the bytes of all blocks of the peer's landing buffer.
+    #[must_use]
+    pub const fn peer_landing_bytes(&self) -> u64 {
+        let layout = self.sender.layout();
+        layout.block_bytes as u64 * layout.block_count as u64
+    }
+
     /// Returns the bytes of the peer's landing buffer that this end cycles through from its next lap on.
     #[must_use]
     pub const fn window(&self) -> u32 {

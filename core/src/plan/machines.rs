@@ -91,6 +91,21 @@ impl Machine {
         },
     };
 
+    /// Two cores of one host, and shared memory between them: what is written is read by the other one. All is assumed, from measurements on an AMD EPYC (docs/performance.md): λ
+    /// and g are those of a line between distant cores, B_net is that of an L3. Registering is mapping.
+    pub const SHARED_MEMORY: Self = Self {
+        name: "shared-memory",
+        profile: Profile {
+            latency_ns: 100.0,
+            net_bytes_per_ns: 50.0,
+            gap_ns: 50.0,
+            overhead_ns: 20.0,
+            copy: copy_steps([256 << 10, 1 << 20, 16 << 20], [20.0, 17.0, 12.0, 8.0]),
+            contention: 0.0,
+            ..Self::NIC_100G.profile
+        },
+    };
+
     /// A NIC of 100 Gb/s, with the costs that `Profile::roce_100g` of the simulator has, where their sources are: B_net is measured, g an upper bound, λ and
     /// registration are UCX's estimates, o = 75 ns is second-hand, copies and faults are those of one core of an AMD EPYC with AVX-512. Assumed: a copy beside the
     /// wire is as fast as alone; deregistration, huge pages and one fault at a time as on the T3.
@@ -123,6 +138,13 @@ impl Machine {
         Self { name: "400g", profile: Profile { net_bytes_per_ns: 48.3, ..Self::NIC_100G.profile } };
 
     /// Every machine.
-    pub const ALL: [Self; 6] =
-        [Self::GRAPHENE, Self::INFINI, Self::CHELSIO_T3, Self::NIC_100G, Self::NIC_200G, Self::NIC_400G];
+    pub const ALL: [Self; 7] = [
+        Self::GRAPHENE,
+        Self::INFINI,
+        Self::CHELSIO_T3,
+        Self::SHARED_MEMORY,
+        Self::NIC_100G,
+        Self::NIC_200G,
+        Self::NIC_400G,
+    ];
 }

@@ -5,9 +5,11 @@ use super::growth;
 use super::image::Image;
 use super::memory::LinkMemory;
 use crate::copy::{CopyKernels, crc32c};
+use crate::fabric::observers::Observers;
 use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::monotonic_ns;
 use crate::os::step_time::add_steps;
+use superpipe_core::Planning;
 use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
@@ -26,8 +28,7 @@ pub struct Rdma {
     pub(super) trusts_peer: bool,
     /// Time that calls of the connection have spent on steps of its jobs.
     job_steps_ns: u64,
-    #[cfg(feature = "recorder")]
-    pub(super) recorder: Option<Box<Recorder>>,
+    pub(super) observers: Observers,
 }
 
 /// One connection, and the memory that is registered for it.
@@ -73,8 +74,7 @@ impl Rdma {
             kernels: CopyKernels::get(),
             trusts_peer: false,
             job_steps_ns: 0,
-            #[cfg(feature = "recorder")]
-            recorder: None,
+            observers: Observers::default(),
         }
     }
 }
@@ -317,6 +317,11 @@ impl Fabric for Rdma {
     #[cfg(feature = "recorder")]
     #[inline]
     fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
-        self.recorder.as_deref_mut()
+        self.observers.recorder()
+    }
+
+    #[inline]
+    fn planning(&mut self, _: &RdmaLink) -> Option<&mut Planning> {
+        self.observers.planning()
     }
 }

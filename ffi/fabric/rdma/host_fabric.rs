@@ -10,6 +10,7 @@ use crate::os::poll::{PollFd, Polled};
 use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
+use superpipe_core::plan::Machine;
 use superpipe_core::{Config, Endpoint, Protocol, RecvMemory, SendMemory};
 
 // SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
@@ -30,7 +31,11 @@ unsafe impl HostFabric for Rdma {
 
     #[cfg(feature = "recorder")]
     fn record(&mut self, on: bool) {
-        self.recorder = on.then(Box::default);
+        self.observers.record(on);
+    }
+
+    fn plan(&mut self, endpoint: &Endpoint<Self>) {
+        self.observers.plan(endpoint, Machine::NIC_100G.profile);
     }
 
     fn is_alive(&self, link: &RdmaLink) -> bool {

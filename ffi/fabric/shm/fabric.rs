@@ -9,12 +9,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use superpipe_core::driver::setup::{GROWTH_DELAY, GROWTH_SLAB_BYTES};
+use superpipe_core::plan::Machine;
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyKernel, Endpoint, Fabric, Finished,
-    GrowthTerms, Job, KernelSet, Landing, Layout, Line, Nanos, Notification, SendMemory, SqFull, Ticket,
-    WrId, control_page,
+    GrowthTerms, Job, KernelSet, Landing, Layout, Line, Nanos, Notification, Planning, SendMemory, SqFull,
+    Ticket, WrId, control_page,
 };
 
 use super::exposing::Exposing;
@@ -26,6 +27,7 @@ use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep}
 use super::socket::Socket;
 use crate::budget::BudgetShare;
 use crate::copy::{CopyKernels, crc32c, drain_stores};
+use crate::fabric::observers::Observers;
 use crate::fabric::{HostFabric, LossCause, Registered, RegisteredMemory, SleepEnd, Span, TrustedMemory};
 use crate::os::poll::{PollFd, Polled};
 use crate::os::step_time::add_steps;
@@ -37,8 +39,7 @@ pub struct Shm {
     kernels: &'static CopyKernels,
     /// Time that calls of the connection have spent on steps of its jobs.
     job_steps_ns: u64,
-    #[cfg(feature = "recorder")]
-    recorder: Option<Box<Recorder>>,
+    pub(super) observers: Observers,
 }
 
 /// A connection: the two segments, and the socket, which shows whether the peer lives and wakes the ends.
@@ -71,12 +72,7 @@ impl Shm {
     /// Makes a fabric for one connection.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            kernels: CopyKernels::get(),
-            job_steps_ns: 0,
-            #[cfg(feature = "recorder")]
-            recorder: None,
-        }
+        Self { kernels: CopyKernels::get(), job_steps_ns: 0, observers: Observers::default() }
     }
 
     /// Attaches an endpoint to two segments that were made for this layout. `serves` is true if the process that the kernel names at the
@@ -352,7 +348,12 @@ impl Fabric for Shm {
     #[cfg(feature = "recorder")]
     #[inline]
     fn recorder(&mut self, _: &ShmLink) -> Option<&mut Recorder> {
-        self.recorder.as_deref_mut()
+        self.observers.recorder()
+    }
+
+    #[inline]
+    fn planning(&mut self, _: &ShmLink) -> Option<&mut Planning> {
+        self.observers.planning()
     }
 }
 
@@ -381,7 +382,11 @@ unsafe impl HostFabric for Shm {
 
     #[cfg(feature = "recorder")]
     fn record(&mut self, on: bool) {
-        self.recorder = on.then(Box::default);
+        self.observers.record(on);
+    }
+
+    fn plan(&mut self, endpoint: &Endpoint<Self>) {
+        self.observers.plan(endpoint, Machine::SHARED_MEMORY.profile);
     }
 
     fn is_alive(&self, link: &ShmLink) -> bool {

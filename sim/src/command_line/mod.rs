@@ -5,9 +5,9 @@ mod explore;
 mod nodes;
 mod output;
 mod paper;
+mod planner;
 #[cfg(superpipe_planted)]
 mod planted;
-mod planner;
 mod run;
 mod swarm;
 

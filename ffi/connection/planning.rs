@@ -1,0 +1,30 @@
+//! Planned messages of a connection.
+
+use superpipe_core::Planned;
+use superpipe_core::plan::{Explanation, Memory};
+
+use super::Connection;
+use crate::blocking::dispatch::{AnyConnection, dispatch};
+
+impl Connection {
+    /// Begins to choose the way of each message that this end sends, by a cost model and by what messages take (docs/model.md): through the landing buffer as superpipeline,
+    /// as pipeline or eagerly; and with [`Register`](superpipe_core::Protocol::Register) and [`RegisterCached`](superpipe_core::Protocol::RegisterCached) also as these. Messages up
+    /// to C0 (64 KiB) that are not sent out of registered buffers, and streams, go as always. Allocates 4 KiB here, and nothing later. Of a connection that is
+    /// planned already, what was learnt is forgotten.
+    pub fn plan_messages(&mut self) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.plan_messages());
+    }
+
+    /// Explains how the next message of `bytes` bytes in such memory would go, with the time that each way is expected to take. `None` unless messages
+    /// [are planned](Self::plan_messages).
+    #[must_use]
+    pub fn explain(&mut self, bytes: u64, memory: Memory) -> Option<Explanation> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.explain(bytes, memory))
+    }
+
+    /// Returns the planned message whose end was observed last: its way, the time that was predicted, and what it took.
+    #[must_use]
+    pub fn last_planned(&mut self) -> Option<Planned> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.last_planned())
+    }
+}
