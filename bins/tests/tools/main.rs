@@ -35,6 +35,7 @@ mod sources;
 mod sparse;
 mod standard_error;
 mod strangers;
+mod superpipeline;
 mod support;
 mod terminals;
 mod traces;

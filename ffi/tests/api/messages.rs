@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::thread;
 
-use superpipe::{Arrival, Description, Options, Protocol, Tuning, WaitStrategy};
+use superpipe::{Arrival, Description, FirstChunk, Options, Protocol, Tuning, WaitStrategy};
 
 use crate::support::{DEADLINE, bytes, pair, pair_with};
 
@@ -182,4 +182,42 @@ fn one_side_tunes_for_both() {
     b.recv_into(&mut [&mut got], DEADLINE).unwrap();
     assert!(got == message);
     sender.join().unwrap().unwrap();
+}
+
+#[test]
+fn one_side_sets_the_superpipeline_of_both() {
+    for (first_chunk, sub_blocks, triple_buffer) in [
+        (FirstChunk::WithRts, false, true),
+        (FirstChunk::DuringRendezvous, true, true),
+        (FirstChunk::AfterCts, false, false),
+        (FirstChunk::WithoutCts, true, false),
+    ] {
+        let tuning = Tuning {
+            c0_bytes: Some(5000),
+            growth_q8: Some(512),
+            first_chunk: Some(first_chunk),
+            sub_blocks: Some(sub_blocks),
+            triple_buffer: Some(triple_buffer),
+            ..Tuning::default()
+        };
+        let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() }, Options::default());
+        for end in [&a, &b] {
+            let of = end.description();
+            assert_eq!((of.c0_bytes, of.growth_q8, of.first_chunk), (5000, 512, first_chunk));
+            assert_eq!((of.sub_blocks, of.triple_buffer), (sub_blocks, triple_buffer));
+        }
+        for size in [8, 5000, 5001, 1_000_001] {
+            let message = bytes(9, size);
+            let mut got = vec![0; size];
+            for is_back in [false, true] {
+                let (sender, receiver) = if is_back { (&mut b, &mut a) } else { (&mut a, &mut b) };
+                got.fill(0);
+                thread::scope(|scope| {
+                    scope.spawn(|| sender.send(0, &[&message], DEADLINE).unwrap());
+                    receiver.recv_into(&mut [&mut got], DEADLINE).unwrap();
+                });
+                assert!(got == message, "{size} bytes, {first_chunk}");
+            }
+        }
+    }
 }

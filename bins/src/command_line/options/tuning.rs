@@ -354,3 +354,63 @@ impl ProtocolOption {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        tuning: TuningOptions,
+    }
+
+    fn tuning(options: &str) -> Tuning {
+        Options::parse_from(["tool"].into_iter().chain(options.split_whitespace())).tuning.tuning()
+    }
+
+    fn refusal(options: &str) -> String {
+        let parsed = Options::try_parse_from(["tool"].into_iter().chain(options.split_whitespace()));
+        parsed.err().unwrap().to_string()
+    }
+
+    #[test]
+    fn options_of_the_superpipeline_become_proposals() {
+        let none = tuning("");
+        let values = (none.c0_bytes, none.growth_q8, none.first_chunk, none.sub_blocks, none.triple_buffer);
+        assert_eq!(values, (None, None, None, None, None));
+        let all = tuning("--c0 12K --growth 1.5 --sub-blocks off --overlap off --triple-buffer on");
+        assert_eq!((all.c0_bytes, all.growth_q8), (Some(12 << 10), Some(384)));
+        assert_eq!((all.sub_blocks, all.triple_buffer), (Some(false), Some(true)));
+        assert_eq!(all.first_chunk, Some(FirstChunk::AfterCts));
+    }
+
+    #[test]
+    fn overlap_and_optimistic_say_when_the_first_chunk_is_sent() {
+        for (options, first_chunk) in [
+            ("--overlap on", None),
+            ("--overlap off", Some(FirstChunk::AfterCts)),
+            ("--overlap off --optimistic on", Some(FirstChunk::AfterCts)),
+            ("--overlap off --optimistic off", Some(FirstChunk::AfterCts)),
+            ("--optimistic off", Some(FirstChunk::DuringRendezvous)),
+            ("--optimistic off --overlap on", Some(FirstChunk::DuringRendezvous)),
+            ("--optimistic on", Some(FirstChunk::WithRts)),
+            ("--optimistic on --overlap on", Some(FirstChunk::WithRts)),
+        ] {
+            assert_eq!(tuning(options).first_chunk, first_chunk, "{options}");
+        }
+    }
+
+    #[test]
+    fn growth_is_a_number_from_1_to_4() {
+        for (text, growth_q8) in [("1", 256), ("1.5", 384), ("1.001", 256), ("1.002", 257), ("4", 1024)] {
+            assert_eq!(growth(text), Ok(growth_q8), "{text}");
+        }
+        for text in ["0.999", "4.001", "-2", "NaN", "inf", "", "two", "1,5"] {
+            assert_eq!(growth(text), Err("must be a number from 1 to 4, such as 1.5".to_owned()), "{text}");
+        }
+        assert!(refusal("--growth 5").contains("--growth <Q>': must be a number from 1 to 4, such as 1.5"));
+        assert!(refusal("--sub-blocks maybe").contains("[possible values: on, off]"));
+    }
+}

@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 29] = [
+const MORE_FIELDS: [&str; 34] = [
     "iterations",
     "batch",
     "fresh",
@@ -37,6 +37,11 @@ const MORE_FIELDS: [&str; 29] = [
     "block_count",
     "chunk_bytes",
     "folds",
+    "c0_bytes",
+    "growth",
+    "first_chunk",
+    "sub_blocks",
+    "triple_buffer",
     "core",
     "peer_core",
     "clock_ns",
@@ -221,6 +226,14 @@ fn the_client_alone_sets_protocol_and_wait() {
         for object in scratch.objects(&[&arguments, &QUICK[..]].concat()) {
             assert_eq!((&object["protocol"], &object["block_bytes"]), (&protocol.into(), &8192.into()));
         }
+    }
+    let refined = ["--c0=8K", "--growth=1", "--optimistic=off", "--sub-blocks=off", "--triple-buffer=on"];
+    let objects = scratch.objects(&[&refined[..], &["--sizes", "8,100K"], &QUICK].concat());
+    for object in &objects {
+        let names = ["c0_bytes", "growth", "first_chunk", "sub_blocks", "triple_buffer"];
+        let values: [Value; 5] =
+            [8192.into(), 1.0.into(), "during-rendezvous".into(), false.into(), true.into()];
+        assert_eq!(names.map(|name| object[name].clone()), values);
     }
     for wait in ["spin", "yield", "sleep"] {
         let arguments = ["--wait", wait, "--sizes", "8", "--reconnect", "--iterations", "2", "--warmup", "0"];

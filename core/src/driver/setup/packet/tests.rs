@@ -83,13 +83,42 @@ fn each_proposed_value_survives_the_packet() {
         Tuning { group_blocks: Some(16), ..none },
         Tuning { receives: Some(8), ..none },
         Tuning { landing: Some(LandingMode::OnDemand), ..none },
+        Tuning { c0_bytes: Some(0x090a_0b0c), ..none },
+        Tuning { growth_q8: Some(0x0304), ..none },
     ];
     proposed.extend(Protocol::ALL.map(|protocol| Tuning { protocol: Some(protocol), ..none }));
     proposed.extend(ARRIVALS.map(|arrival| Tuning { arrival: Some(arrival), ..none }));
+    proposed.extend(FirstChunk::ALL.map(|first| Tuning { first_chunk: Some(first), ..none }));
+    proposed.extend(SWITCH.map(|is_on| Tuning { sub_blocks: Some(is_on), ..none }));
+    proposed.extend(SWITCH.map(|is_on| Tuning { triple_buffer: Some(is_on), ..none }));
     for tuning in proposed {
         let mut packet = Packet::new(Kind::Hello);
         packet.set_tuning(&tuning);
         assert_eq!(packet.tuning(), Ok(tuning));
+    }
+}
+
+/// wire.md 6.1, 6.6
+#[test]
+fn refinements_have_places_and_unknown_numbers_are_refused() {
+    let tuning = Tuning {
+        c0_bytes: Some(0x0102_0304),
+        growth_q8: Some(0x0506),
+        first_chunk: Some(FirstChunk::AfterCts),
+        sub_blocks: Some(false),
+        triple_buffer: Some(true),
+        ..Tuning::default()
+    };
+    let mut packet = Packet::new(Kind::Hello);
+    packet.set_tuning(&tuning);
+    assert_eq!(packet.0[64..], *[[4, 3, 2, 1, 6, 5, 3, 1, 2].as_slice(), &[0; 119]].concat());
+    for (at, most) in [(70, 4), (71, 2), (72, 2)] {
+        for byte in 0..=u8::MAX {
+            let read = with(packet.clone(), at, byte).tuning();
+            let is_known = byte <= most;
+            assert_eq!(read.is_ok(), is_known, "byte {at} is {byte}");
+            assert!(is_known || read == Err(PacketError::Malformed("an unknown choice")), "{read:?}");
+        }
     }
 }
 

@@ -135,6 +135,100 @@ fn provision_has_a_small_buffer_and_a_threshold() {
     assert!(text.contains("small-buffer is 512 at the listening end and 1024 at the connecting"), "{text}");
 }
 
+/// Two different proposals of each refinement of the superpipeline, and what the text of their disagreement begins with.
+fn refinements() -> [(Tuning, Tuning, &'static str); 5] {
+    let none = Tuning::default();
+    let first_chunk = |first_chunk| Tuning { first_chunk: Some(first_chunk), ..none };
+    let sub_blocks = |is_on| Tuning { sub_blocks: Some(is_on), ..none };
+    let triple_buffer = |is_on| Tuning { triple_buffer: Some(is_on), ..none };
+    [
+        (
+            Tuning { c0_bytes: Some(8192), ..none },
+            Tuning { c0_bytes: Some(1 << 30), ..none },
+            "c0 is 8192 at the listening end and 1073741824 at the connecting end",
+        ),
+        (
+            Tuning { growth_q8: Some(512), ..none },
+            Tuning { growth_q8: Some(256), ..none },
+            "growth is 512 at the listening end and 256 at the connecting end",
+        ),
+        (
+            first_chunk(FirstChunk::DuringRendezvous),
+            first_chunk(FirstChunk::WithoutCts),
+            "first-chunk is during-rendezvous at the listening end and without-cts at the connecting end",
+        ),
+        (
+            sub_blocks(false),
+            sub_blocks(true),
+            "sub-blocks is off at the listening end and on at the connecting end",
+        ),
+        (
+            triple_buffer(true),
+            triple_buffer(false),
+            "triple-buffer is on at the listening end and off at the connecting end",
+        ),
+    ]
+}
+
+/// wire.md 6.2
+#[test]
+fn either_end_proposes_refinements_of_the_superpipeline() {
+    let none = Tuning::default();
+    let values = |config: Config| {
+        let Config { c0_bytes, growth_q8, first_chunk, sub_blocks, triple_buffer, .. } = config;
+        (c0_bytes, growth_q8, first_chunk, sub_blocks, triple_buffer)
+    };
+    let by_default = Defaults::SHM.negotiate(&none, &none).unwrap();
+    assert_eq!(values(by_default.config), (64 << 10, 384, FirstChunk::WithRts, true, false));
+    let proposed = Tuning {
+        c0_bytes: Some(8192),
+        growth_q8: Some(512),
+        first_chunk: Some(FirstChunk::AfterCts),
+        sub_blocks: Some(false),
+        triple_buffer: Some(true),
+        ..none
+    };
+    for (listening, connecting) in [(&proposed, &none), (&none, &proposed), (&proposed, &proposed)] {
+        let negotiated = Defaults::SHM.negotiate(listening, connecting).unwrap();
+        assert_eq!(values(negotiated.config), (8192, 512, FirstChunk::AfterCts, false, true));
+        let mut packet = Packet::new(Kind::Welcome);
+        packet.set_tuning(&negotiated.to_tuning());
+        assert_eq!(Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM), Ok(negotiated));
+        assert_eq!(connecting.check(&negotiated, &Defaults::SHM), Ok(()));
+    }
+    for (one, other, text) in refinements() {
+        let refused = Defaults::SHM.negotiate(&one, &other).unwrap_err().to_string();
+        assert_eq!(refused, std::format!("the two ends disagree: {text}; set it at one end only"));
+        // A connecting end refuses a WELCOME that contradicts it.
+        let negotiated = Defaults::SHM.negotiate(&one, &none).unwrap();
+        assert_eq!(one.check(&negotiated, &Defaults::SHM), Ok(()));
+        assert_eq!(other.check(&negotiated, &Defaults::SHM).unwrap_err().to_string(), refused);
+    }
+}
+
+/// wire.md 6.2
+#[test]
+fn refinements_of_the_superpipeline_have_ranges() {
+    let none = Tuning::default();
+    let c0 = |c0_bytes| Tuning { c0_bytes: Some(c0_bytes), ..none };
+    let growth = |growth_q8| Tuning { growth_q8: Some(growth_q8), ..none };
+    for tuning in [c0(1), c0(1 << 30), growth(256), growth(1024)] {
+        assert_eq!(Defaults::validate(&tuning), Ok(()), "{tuning:?}");
+    }
+    for (tuning, text) in [
+        (c0(0), "c0_bytes is 0; it must be 1 to 1073741824"),
+        (c0((1 << 30) + 1), "c0_bytes is 1073741825; it must be 1 to 1073741824"),
+        (growth(255), "growth_q8 is 255; it must be 256 to 1024"),
+        (growth(1025), "growth_q8 is 1025; it must be 256 to 1024"),
+    ] {
+        assert_eq!(Defaults::validate(&tuning).unwrap_err().to_string(), text);
+        let of_the_peer = Defaults::SHM.negotiate(&none, &tuning).unwrap_err().to_string();
+        assert_eq!(of_the_peer, text);
+        let in_welcome = Negotiated::from_tuning(&tuning, &Defaults::SHM);
+        assert_eq!(in_welcome, Err("the values that it chose are invalid"));
+    }
+}
+
 #[test]
 fn invalid_proposals_are_refused() {
     for block_bytes in [1, 100, 64, 2 << 20, u32::MAX] {
