@@ -82,8 +82,8 @@ fn values_out_of_range_are_usage_errors() {
         ("--sub-blocks=maybe", "[possible values: on, off]"),
         ("--triple-buffer=3", "[possible values: on, off]"),
         ("--c0=x", "unknown unit 'x'; write 4096, 64K, 1.5M or 1G"),
-        ("--c0=0", "c0_bytes is 0; it must be 1 to 1073741824"),
-        ("--c0=2G", "c0_bytes is 2147483648; it must be 1 to 1073741824"),
+        ("--c0=0", "c0_bytes is 0; it must be 1 to 1048576"),
+        ("--c0=2G", "c0_bytes is 2147483648; it must be 1 to 1048576"),
     ] {
         for (tool, mut command) in
             [("rsend", scratch.rsend(&[option, &scratch.address()])), ("rrecv", scratch.rrecv(&[option]))]

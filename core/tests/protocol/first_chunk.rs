@@ -7,8 +7,9 @@ use superpipe_core::{
 use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric, wire};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 64, flags: FlagPlace::Inside };
-/// Whole blocks, and two thirds of a block.
-const C0: usize = 400;
+/// One block, and two thirds of another one.
+const C0_BYTES: u32 = 400;
+const C0: usize = C0_BYTES as usize;
 
 /// End 0 has started a transfer; the peer is this test.
 struct Sender<F: TestFabric> {
@@ -21,7 +22,7 @@ struct Sender<F: TestFabric> {
 
 impl<F: TestFabric> Sender<F> {
     fn new(first_chunk: FirstChunk, length: Length) -> Self {
-        let config = Config { c0_bytes: C0 as u32, folds: 4, first_chunk, ..Config::default() };
+        let config = Config { c0_bytes: C0_BYTES, folds: 4, first_chunk, ..Config::default() };
         let fabric = F::new(&Setup { send_queue: 64, ..Setup::new(LAYOUT, 1) });
         let mut end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         let id = end.start(1, length).unwrap();
@@ -169,7 +170,7 @@ fn the_end_of_a_stream_follows_what_is_prepared() {
 fn reservation_is_prepared<F: TestFabric>() {
     let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
     let reserved = t.end.reserve(&mut t.fabric, t.id, 9000).unwrap();
-    assert_eq!(reserved.bytes(), C0 as u32, "{}", F::NAME);
+    assert_eq!(reserved.bytes(), C0_BYTES, "{}", F::NAME);
     assert_eq!(t.end.commit(&mut t.fabric, t.id, 300), Ok(()), "{}", F::NAME);
     t.end.unreserve(t.id);
     t.progress();

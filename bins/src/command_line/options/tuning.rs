@@ -48,7 +48,7 @@ pub struct TuningOptions {
     pub folds: Option<u8>,
 
     /// C0, the bytes of the first chunk, which leave before the other end has answered; a message up to this size needs no answer: at
-    /// most 1G [default: 64K]
+    /// most 1M [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Superpipeline")]
     pub c0: Option<u32>,
 

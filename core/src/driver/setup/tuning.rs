@@ -6,7 +6,9 @@ mod disagreement;
 pub use disagreement::{Disagreement, Proposal};
 
 use crate::wire::layout::{BLOCKS_MAX, GROUP_BLOCKS_MAX, control_page};
-use crate::{Arrival, Caps, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, Protocol, small_layout};
+use crate::{
+    Arrival, Caps, Config, ConfigError, FirstChunk, FlagPlace, GrowthDelay, Layout, Protocol, small_layout,
+};
 use disagreement::proposed_by_either;
 
 /// Default bytes of a block over RDMA, where a chunk is a contiguous write of blocks, so they cost little.
@@ -22,6 +24,9 @@ const GROUP_BYTES: u32 = 16 << 10;
 
 /// Default bytes of a landing buffer's blocks (docs/architecture.md, decision 3).
 pub const LANDING_BYTES: u32 = 512 << 10;
+
+/// Most bytes of C0 that an end may propose: both ends allocate a message of twice as much for the warm-up.
+const C0_BYTES_MAX: u32 = 1 << 20;
 
 /// Bytes of the blocks of the first landing buffer that a connection grows to, if its landing is on demand.
 pub const GROWTH_SLAB_BYTES: u32 = 64 << 10;
@@ -88,7 +93,7 @@ pub struct Tuning {
     pub arrival: Option<Arrival>,
     /// Folds of a landing buffer, 1 to 255: a chunk takes at most one of them. Default 3.
     pub folds: Option<u8>,
-    /// C0 in bytes, at most 1 GiB: what goes before a CTS, and the first chunk. A message up to this size needs no rendezvous. Default 64 KiB.
+    /// C0 in bytes, at most 1 MiB, since a connection is warmed up with messages of twice as much: what goes before a CTS, and the first chunk. A message up to this size needs no rendezvous. Default 64 KiB.
     pub c0_bytes: Option<u32>,
     /// q in 1/256, 256 to 1024: how much larger each chunk of the superpipeline is than the one before. Default 384, which is 1.5.
     pub growth_q8: Option<u16>,
@@ -231,8 +236,13 @@ impl Defaults {
             proposed_by_either("sub-blocks", listening.sub_blocks, connecting.sub_blocks, Proposal::Switch)?;
         let (ours, theirs) = (listening.triple_buffer, connecting.triple_buffer);
         let triple_buffer = proposed_by_either("triple-buffer", ours, theirs, Proposal::Switch)?;
+        let c0_bytes = c0_bytes.unwrap_or(self.c0_bytes);
+        if !(1..=C0_BYTES_MAX).contains(&c0_bytes) {
+            let (value, most) = (c0_bytes.into(), C0_BYTES_MAX.into());
+            return Err(Disagreement::Config(ConfigError::Range { name: "c0_bytes", value, least: 1, most }));
+        }
         Ok(Config {
-            c0_bytes: c0_bytes.unwrap_or(self.c0_bytes),
+            c0_bytes,
             growth_q8: growth_q8.map_or(base.growth_q8, u32::from),
             first_chunk: first_chunk.unwrap_or(base.first_chunk),
             sub_blocks: sub_blocks.unwrap_or(base.sub_blocks),
@@ -277,7 +287,7 @@ impl Negotiated {
             arrival: Some(config.arrival),
             folds: Some(config.folds),
             c0_bytes: Some(config.c0_bytes),
-            growth_q8: Some(config.growth_q8 as u16),
+            growth_q8: Some(low_half(config.growth_q8)),
             first_chunk: Some(config.first_chunk),
             sub_blocks: Some(config.sub_blocks),
             triple_buffer: Some(config.triple_buffer),
@@ -357,6 +367,12 @@ impl Negotiated {
         let bytes_max = bytes_max.max(own_bytes);
         if bytes <= bytes_max { Ok(()) } else { Err(Disagreement::Landing { bytes, bytes_max, by }) }
     }
+}
+
+/// Returns a growth in 1/256, which is at most 1,024.
+const fn low_half(growth_q8: u32) -> u16 {
+    let [.., high, low] = growth_q8.to_be_bytes();
+    u16::from_be_bytes([high, low])
 }
 
 /// Returns the bytes of a block that no end proposes: those of the fabric, or the smallest power of two times these with which a ring of the proposed

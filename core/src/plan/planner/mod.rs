@@ -13,6 +13,7 @@
 
 mod absence;
 mod candidate;
+mod chunked;
 mod classes;
 mod correction;
 mod drift;
@@ -102,7 +103,7 @@ impl Planner {
         let shape = self.model.shapes[class];
         let chunk_bytes = if way == Way::Pipeline {
             #[expect(clippy::cast_possible_truncation, reason = "casts saturate")]
-            let chunk = model::pipeline_chunk_bytes(&self.profile, &self.terms, bytes) as u32;
+            let chunk = chunked::pipeline_chunk_bytes(&self.profile, &self.terms, bytes) as u32;
             chunk
         } else {
             shape.chunk_bytes

@@ -8,6 +8,7 @@ use super::super::profile::Profile;
 use super::super::registration::{Deregistration, Pages, Registration};
 use super::super::start::Start;
 use super::super::timeline::ChunkedCopy;
+use super::chunked::{chunked_ns, pipeline_chunk_bytes};
 use super::classes::{CLASSES, Curve, POINTS, least_bytes};
 use super::correction::narrow;
 use super::shape::Shape;
@@ -15,9 +16,6 @@ use super::terms::{Kind, Terms, Way};
 
 /// Number of curves: ways, of which registering has one for memory that is deregistered after the message and one for memory that is not.
 const CURVES: usize = 7;
-
-/// Chunks of the largest size that are computed one by one. From there to twice as many the time is linear.
-const CHUNKS_MAX: f64 = 64.0;
 
 /// What the cost model predicts for a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,28 +93,6 @@ fn way_ns(profile: &Profile, terms: &Terms, chunks: Chunks, way: Way, kind: Kind
     ns + profile.latency_ns
 }
 
-/// C_opt, equation 3, in bytes: at least 4 KiB, at most a fold.
-pub(super) fn pipeline_chunk_bytes(profile: &Profile, terms: &Terms, bytes: u64) -> f64 {
-    profile.optimal_chunk_bytes(bytes).max(4096.0).min(terms.fold_bytes() as f64)
-}
-
-/// Returns the nanoseconds of a message in chunks in a bounded number of steps.
-pub(super) fn chunked_ns(profile: &Profile, copy: ChunkedCopy) -> f64 {
-    let largest = if copy.chunks.growth > 1.0 { copy.chunks.bytes_max } else { copy.chunks.c0_bytes };
-    let length = copy.bytes as f64;
-    if length <= 2.0 * CHUNKS_MAX * largest {
-        return copy.ns(profile);
-    }
-    // The bandwidth of copies is that of the whole message.
-    let step = CopyStep { data_bytes_max: u64::MAX, bytes_per_ns: profile.copy_bytes_per_ns(copy.bytes) };
-    let profile = Profile { copy: [step; 4], ..*profile };
-    #[expect(clippy::cast_possible_truncation, reason = "shorter than the message")]
-    let ns = |bytes: f64| ChunkedCopy { bytes: bytes as u64, ..copy }.ns(&profile);
-    let (short, long) = (CHUNKS_MAX * largest, 2.0 * CHUNKS_MAX * largest);
-    let long_ns = ns(long);
-    long_ns + (long_ns - ns(short)) * (length - long) / (long - short)
-}
-
 /// Returns the profile with each value in a range in which no arithmetic overflows or divides by zero; NaN becomes the least value.
 pub(super) fn sane(profile: &Profile) -> Profile {
     let within =
@@ -151,17 +127,6 @@ pub(super) fn sane(profile: &Profile) -> Profile {
 mod tests {
     use super::super::super::Machine;
     use super::*;
-
-    #[test]
-    fn many_chunks_are_computed_as_if_one_by_one() {
-        for machine in Machine::ALL {
-            for chunks in [Chunks::flat(65_536.0), Chunks { bytes_max: 100_000.0, ..Chunks::HARDWIRED }] {
-                let copy = ChunkedCopy::superpipeline(256 << 20, chunks, Start::Optimistic);
-                let (all, some) = (copy.ns(&machine.profile), chunked_ns(&machine.profile, copy));
-                assert!((some / all - 1.0).abs() < 1e-3, "{}: {some} for {all}", machine.name);
-            }
-        }
-    }
 
     #[test]
     fn a_fresh_buffer_is_deregistered_before_the_end() {

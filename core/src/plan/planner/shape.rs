@@ -4,7 +4,7 @@ use super::super::chunks::Chunks;
 use super::super::profile::Profile;
 use super::super::start::Start;
 use super::super::timeline::ChunkedCopy;
-use super::model::{chunked_ns, pipeline_chunk_bytes};
+use super::chunked::{chunked_ns, pipeline_chunk_bytes};
 use super::terms::Terms;
 use crate::config::Q_ONE;
 

@@ -144,8 +144,8 @@ fn refinements() -> [(Tuning, Tuning, &'static str); 5] {
     [
         (
             Tuning { c0_bytes: Some(8192), ..none },
-            Tuning { c0_bytes: Some(1 << 30), ..none },
-            "c0 is 8192 at the listening end and 1073741824 at the connecting end",
+            Tuning { c0_bytes: Some(1 << 20), ..none },
+            "c0 is 8192 at the listening end and 1048576 at the connecting end",
         ),
         (
             Tuning { growth_q8: Some(512), ..none },
@@ -212,12 +212,12 @@ fn refinements_of_the_superpipeline_have_ranges() {
     let none = Tuning::default();
     let c0 = |c0_bytes| Tuning { c0_bytes: Some(c0_bytes), ..none };
     let growth = |growth_q8| Tuning { growth_q8: Some(growth_q8), ..none };
-    for tuning in [c0(1), c0(1 << 30), growth(256), growth(1024)] {
+    for tuning in [c0(1), c0(1 << 20), growth(256), growth(1024)] {
         assert_eq!(Defaults::validate(&tuning), Ok(()), "{tuning:?}");
     }
     for (tuning, text) in [
-        (c0(0), "c0_bytes is 0; it must be 1 to 1073741824"),
-        (c0((1 << 30) + 1), "c0_bytes is 1073741825; it must be 1 to 1073741824"),
+        (c0(0), "c0_bytes is 0; it must be 1 to 1048576"),
+        (c0((1 << 20) + 1), "c0_bytes is 1048577; it must be 1 to 1048576"),
         (growth(255), "growth_q8 is 255; it must be 256 to 1024"),
         (growth(1025), "growth_q8 is 1025; it must be 256 to 1024"),
     ] {

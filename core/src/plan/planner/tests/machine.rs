@@ -104,7 +104,9 @@ impl Cell {
             plan.way = one.way;
             plan.chunk_bytes = match one.way {
                 #[expect(clippy::cast_possible_truncation, reason = "at most a fold")]
-                Way::Pipeline => model::pipeline_chunk_bytes(&planner.profile, &planner.terms, bytes) as u32,
+                Way::Pipeline => {
+                    chunked::pipeline_chunk_bytes(&planner.profile, &planner.terms, bytes) as u32
+                }
                 _ => chunk_bytes,
             };
             truth[one.way as usize] = Some(true_ns(profile, &planner.terms, &plan, bytes, memory));
