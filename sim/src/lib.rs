@@ -34,7 +34,9 @@ pub use nic::{
     CopyStep, CrossingCosts, DISTANCES_MAX, Distance, Distances, MemoryNodes, MemoryUse, NodeOf, Paging,
     Profile, Trace, TraceEntry, TraceEvent,
 };
-pub use paper::{Figure, FigureName, Row, Runs as FigureRuns, paper_rows, table as paper_table};
+pub use paper::{
+    Figure, FigureName, Row, Runs as FigureRuns, choice_table, paper_rows, table as paper_table,
+};
 pub use picture::TooManyHosts;
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};
