@@ -35,7 +35,8 @@ pub use nic::{
     Profile, Trace, TraceEntry, TraceEvent,
 };
 pub use paper::{
-    Figure, FigureName, PlannedCell, Row, Runs as FigureRuns, check_planner, paper_rows, table as paper_table,
+    Figure, FigureName, PlannedCell, Row, Runs as FigureRuns, check_planner, choice_table, paper_rows,
+    table as paper_table,
 };
 pub use picture::TooManyHosts;
 pub use run::{Outcome, RunFailure, RunOptions, run};

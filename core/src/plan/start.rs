@@ -11,7 +11,7 @@ pub enum Start {
     /// The preparation during the rendezvous: the first copy (Denis, section 4), or registrations at both ends (Denis, section 6, with reference 11), if the
     /// receiver registers its buffer before it knows of the message.
     Overlapped,
-    /// The first chunk is copied and goes with the RTS, and the others wait for the CTS: superpipe's optimistic start (wire.md 4.5). Nothing can be registered so:
+    /// The first chunk is copied and goes with the RTS, and the others are copied and sent after the CTS: superpipe's optimistic start (wire.md 4.5). Nothing can be registered so:
     /// for registrations it is a rendezvous.
     Optimistic,
 }

