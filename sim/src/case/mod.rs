@@ -424,7 +424,7 @@ fn config(rng: &mut Rng, arrival: Arrival) -> Config {
             3 => FirstChunk::WithoutCts,
             _ => FirstChunk::WithRts,
         },
-        sub_blocks: growth_q8 % 8 != 0,
+        sub_blocks: !growth_q8.is_multiple_of(8),
         chunk_bytes: if rng.one_in(2) { 0 } else { up_to(rng, 3000) },
         folds: [1, 2, 3, 4, 5, 6][rng.below(6)],
         triple_buffer: rng.one_in(5),

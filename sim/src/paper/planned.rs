@@ -19,9 +19,9 @@ const SIZES: [usize; 4] = [128 << 10, 256 << 10, 1 << 20, 4 << 20];
 const BUFFERS: [Buffers; 3] = [Buffers::Slices, Buffers::Lent, Buffers::Registered];
 
 /// Messages of each direction in which a choice must converge.
-const CONVERGED: u64 = 32;
+const CONVERGED: usize = 32;
 /// Messages of each direction that are then measured.
-const MEASURED: u64 = 9;
+const MEASURED: usize = 9;
 
 /// Messages of one length and kind of memory, on one machine.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +84,10 @@ impl Cell {
             ..PlanTerms::default()
         };
         let planner = Planner::new(KNOWN.profile, terms);
-        let mut times =
-            self.ping_pong(Protocol::RegisterCached, Some(planner)).done(2 * (CONVERGED + MEASURED))?;
-        let planned_ns = median(times.split_off(2 * CONVERGED as usize));
+        let mut times = self
+            .ping_pong(Protocol::RegisterCached, Some(planner))
+            .done(2 * (CONVERGED + MEASURED) as u64)?;
+        let planned_ns = median(times.split_off(2 * CONVERGED));
         let memory = match self.buffers {
             Buffers::Lent => "fresh",
             Buffers::Registered | Buffers::Cached => "kept",
