@@ -48,4 +48,6 @@ stage planted-split explored "direct, offering" StaleOfferTaken OfferOutlives Ta
 stage planted-laps explored "windows" LapBeforeForgotten RefillWithoutRoom
 stage planted-groups explored "groups of 2" GroupFlaggedEarly NextGroupTaken
 stage planted-chosen chosen OutlierTrusted NeverTriesAgain ChoiceFlaps WindowNeverTriesAgain WindowFlaps
+stage planted-prepared explored "preparing" PreparedNotCounted
+stage planted-planner "$target/checks/superpipe-sim" planner --machines 2 --bug PlannerTakesWorst
 end_stages

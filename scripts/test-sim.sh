@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the simulator in an optimized build: 100,000 runs with faults that cover every state of the protocol, and every interleaving of
-# small cases, the choice of copy kernels under distances that change, the memory node of registered memory (docs/testing.md), and the
-# papers' tables (docs/papers.md).
+# small cases, the choice of copy kernels under distances that change, the memory node of registered memory, planned messages
+# (docs/testing.md), and the papers' tables (docs/papers.md).
 . "$(dirname "$0")/lib.sh"
 
 need_rust
@@ -13,5 +13,6 @@ stage sim-swarm "$simulator" swarm --runs 100000 --every-state
 stage sim-explore "$simulator" explore
 stage sim-distance "$simulator" distance
 stage sim-nodes "$simulator" nodes
+stage sim-planner "$simulator" planner
 stage sim-paper "$simulator" paper --check docs/papers.md
 end_stages

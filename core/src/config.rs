@@ -95,7 +95,8 @@ pub enum FirstChunk {
     #[default]
     WithRts,
     /// It is copied into blocks while RTS and CTS are under way, and sent after the CTS: the overlap of Denis, which hides up to a round trip of
-    /// the copy.
+    /// the copy. Bytes that were copied so count as taken. They leave with a later call of this end, once the CTS is here, or are dropped with a transfer
+    /// that is cancelled before: the only way in which what was taken needs a further call.
     DuringRendezvous,
     /// It is copied and sent after the CTS.
     AfterCts,
@@ -154,7 +155,8 @@ pub struct Config {
     pub gap_bytes: u32,
     /// Folds of the landing buffer or, with a window, of that, 1 to 255: a chunk takes at most one of them. Default 3 (Denis: triple buffering).
     pub folds: u8,
-    /// Waits for the acknowledgement of chunk i - 2 before chunk i, as Denis does, instead of for free blocks. Default false.
+    /// Chunk i of a transfer also waits for the acknowledgement of chunk i - 2, as Denis does, and not only for free blocks. Messages that are sent at once
+    /// wait for free blocks only. Default false.
     pub triple_buffer: bool,
     /// Messages of this length and more are copied out with streaming stores. Default 32 MiB. Where kernels are chosen, classes of messages
     /// ([`size_class_bytes`](crate::size_class_bytes)) of this length and more begin with them.

@@ -61,7 +61,7 @@ impl SendOperation {
         Self { tag, bytes, sent: 0, cursor, stage, is_exposed: false, lent: None }
     }
 
-    /// Returns the bytes that were sent.
+    /// Returns the bytes that were taken: sent, or copied into blocks to be sent once the CTS is here ([`FirstChunk::DuringRendezvous`](crate::FirstChunk::DuringRendezvous)).
     #[must_use]
     pub const fn sent(&self) -> usize {
         self.sent

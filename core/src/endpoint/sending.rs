@@ -234,7 +234,7 @@ impl<F: Fabric> Endpoint<F> {
         Ok(())
     }
 
-    /// Cancels a transfer. The receiver can still take out what was sent, then sees `reason`. Until CANCEL is in the ring,
+    /// Cancels a transfer. The receiver can still take out what was sent, then sees `reason`. What was only copied during the rendezvous is dropped. Until CANCEL is in the ring,
     /// [`start`](Self::start) and [`try_send`](Self::try_send) are refused with `Busy`.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ pub struct Tuning {
     pub first_chunk: Option<FirstChunk>,
     /// Whether chunks are copied out block by block while they arrive. Default: they are.
     pub sub_blocks: Option<bool>,
-    /// Whether chunk i waits until chunk i - 2 is acknowledged, instead of for free blocks. Default: it does not.
+    /// Whether chunk i of a transfer also waits until chunk i - 2 is acknowledged. Default: it does not.
     pub triple_buffer: Option<bool>,
     /// Bytes of a block: a multiple of 64, 128 to 1 MiB. Default 4 KiB over shared memory, 16 KiB over RDMA.
     pub block_bytes: Option<u32>,
