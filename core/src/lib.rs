@@ -51,6 +51,7 @@ mod memory;
 mod nanos;
 pub mod plan;
 mod planning;
+mod protocol;
 mod receive;
 pub mod recorder;
 mod send;
@@ -59,7 +60,7 @@ mod state;
 mod wire;
 mod zero_copy;
 
-pub use config::{Config, ConfigError, FirstChunk, Origin, Protocol, small_layout};
+pub use config::{Config, ConfigError, FirstChunk, Origin, small_layout};
 pub use copying::{CopyKernel, KernelSet, SIZE_CLASSES, WindowReason, size_class_bytes};
 pub use driver::Driver;
 pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX};
@@ -73,6 +74,7 @@ pub use job::{
 pub use memory::{GrowthDelay, GrowthTerms};
 pub use nanos::Nanos;
 pub use planning::{Planned, Planning};
+pub use protocol::Protocol;
 pub use receive::{End, Pulled, Readable, Run, TryRecv};
 pub use send::{Reservation, Schedule, TransferId};
 pub use slices::bytes_of;

@@ -14,18 +14,20 @@ use heapless::Deque;
 
 use crate::nanos::Nanos;
 use crate::plan::{Explanation, Memory, Plan, Planner, Reason, Way};
-use crate::send::TransferId;
+
+/// A message that was begun: its number, and the count of those begun before it.
+pub(crate) type MessageKey = (u64, u32);
 
 /// Most planned messages that are not observed. More are sent as the planner would have them, and not observed.
 const PENDING_MAX: usize = 4;
 
-/// A message is observed if no two looks at it lie apart by more than this part of its time: otherwise its end was seen late.
+/// A message counts if the look that saw its end came within this part of its time after the look before, or after its last chunk: otherwise its end was seen late.
 const LOOKS_PER_TIME: u64 = 8;
 
 /// A message that was planned and is not observed yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    id: TransferId,
+    id: MessageKey,
     bytes: u64,
     memory: Memory,
     plan: Plan,
@@ -62,8 +64,6 @@ pub struct Planning {
     /// When the message observed last was over, and when pending ones were last looked at.
     over: Nanos,
     looked: Nanos,
-    /// Longest time between two looks since the oldest pending message was planned.
-    gap_ns: u64,
     last: Option<Planned>,
     /// A message that was planned and has not begun: one that finds no room is planned once.
     held: Option<Held>,
@@ -83,7 +83,7 @@ impl Planning {
     #[must_use]
     pub const fn new(planner: Planner) -> Self {
         let begin = Nanos(0);
-        Self { planner, pending: Deque::new(), over: begin, looked: begin, gap_ns: 0, last: None, held: None }
+        Self { planner, pending: Deque::new(), over: begin, looked: begin, last: None, held: None }
     }
 
     /// Returns the planner.
@@ -122,13 +122,10 @@ impl Planning {
     }
 
     /// Notes that the message that was planned last has begun, which must be one of this length.
-    pub(crate) fn begin(&mut self, id: TransferId, length: u64) {
+    pub(crate) fn begin(&mut self, id: MessageKey, length: u64) {
         let Some(Held { bytes, memory, plan, begin }) = self.held.take() else { return };
         if bytes != length {
             return;
-        }
-        if self.pending.is_empty() {
-            (self.looked, self.gap_ns) = (begin, 0);
         }
         let pending = Pending { id, bytes, memory, plan, begin, end: None, is_declined: false };
         // One that has no place is not observed.
@@ -136,21 +133,22 @@ impl Planning {
     }
 
     /// Notes that a message goes in blocks although it was to go another way.
-    pub(crate) fn decline(&mut self, id: TransferId) {
+    pub(crate) fn decline(&mut self, id: MessageKey) {
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == id) {
             pending.is_declined = true;
         }
     }
 
     /// Returns the newest message whose last chunk is not sent.
-    pub(crate) fn open(&self) -> Option<TransferId> {
+    pub(crate) fn open(&self) -> Option<MessageKey> {
         self.pending.back().filter(|pending| pending.end.is_none()).map(|pending| pending.id)
     }
 
-    /// Notes that the last chunk of the newest message is sent.
-    pub(crate) fn end(&mut self, blocks: u64) {
+    /// Notes that the last chunk of the newest message is sent: it was not over before.
+    pub(crate) fn end(&mut self, blocks: u64, now: Nanos) {
         if let Some(pending) = self.pending.back_mut() {
             pending.end = Some(blocks);
+            self.looked = now;
         }
     }
 
@@ -164,10 +162,10 @@ impl Planning {
     pub(crate) fn look(
         &mut self,
         now: Nanos,
-        is_open: impl Fn(TransferId) -> bool,
-        is_over: impl Fn(TransferId, u64) -> bool,
+        is_open: impl Fn(MessageKey) -> bool,
+        is_over: impl Fn(MessageKey, u64) -> bool,
     ) {
-        self.gap_ns = self.gap_ns.max(now.0.saturating_sub(self.looked.0));
+        let gap_ns = now.0.saturating_sub(self.looked.0);
         self.looked = now;
         while let Some(&pending) = self.pending.front() {
             match pending.end {
@@ -175,18 +173,18 @@ impl Planning {
                 None => _ = self.pending.pop_front(),
                 Some(blocks) if is_over(pending.id, blocks) => {
                     self.pending.pop_front();
-                    self.observe(&pending, now);
+                    self.observe(&pending, now, gap_ns);
                 }
                 Some(_) => return,
             }
         }
     }
 
-    fn observe(&mut self, pending: &Pending, now: Nanos) {
+    fn observe(&mut self, pending: &Pending, now: Nanos, gap_ns: u64) {
         let Pending { bytes, memory, plan, is_declined, .. } = *pending;
         let took_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
-        let is_seen_in_time = self.gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
-        (self.over, self.gap_ns) = (now, 0);
+        let is_seen_in_time = gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
+        self.over = now;
         let Plan { way, reason, predicted_ns, .. } = plan;
         self.last = Some(Planned { bytes, memory, way, reason, predicted_ns, took_ns, is_declined });
         if is_declined {

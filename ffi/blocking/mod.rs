@@ -17,7 +17,6 @@ use core::fmt;
 use std::sync::Arc;
 use std::thread;
 
-#[cfg(feature = "recorder")]
 use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::plan::{Explanation, Memory};

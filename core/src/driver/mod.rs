@@ -26,11 +26,11 @@ mod zero_copy;
 
 use core::fmt;
 
-use crate::config::Protocol;
 use crate::endpoint::{Counters, Endpoint, Event};
 use crate::error::{Closed, Reason};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
+use crate::protocol::Protocol;
 use keepalive::Keepalive;
 use pace::Pace;
 use releasing::Releasing;

@@ -1,12 +1,12 @@
 //! Messages out of memory that the peer maps: one copy, which the receiver makes. wire.md 4.9, 5.6.
 
 use super::Endpoint;
-use crate::config::Protocol;
 use crate::error::{ProtocolError, RefusedSend};
 use crate::exposing::ExposedState;
 use crate::fabric::Fabric;
 use crate::job::{Buffer, Exposed};
 use crate::plan::Memory;
+use crate::protocol::Protocol;
 use crate::send::TransferId;
 use crate::wire::control::Control;
 use crate::wire::grant::PeerAccess;

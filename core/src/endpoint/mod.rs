@@ -22,12 +22,13 @@ pub(crate) use exposing::ExposedSend;
 pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
-use crate::config::{Config, ConfigError, Origin, Protocol};
+use crate::config::{Config, ConfigError, Origin};
 use crate::copying::{KernelSet, WindowReason};
 use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
 use crate::fabric::{Fabric, times_copies};
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
+use crate::protocol::Protocol;
 use crate::receive::Receiver;
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};

@@ -34,7 +34,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Notes that the message that was planned last has begun, and, if all of it is sent, its end.
     pub(crate) fn note_planned(&mut self, fabric: &mut F, id: TransferId, bytes: u64) {
         if let Some(planning) = fabric.planning(&self.link) {
-            planning.begin(id, bytes);
+            planning.begin(id.key(), bytes);
         }
         self.note_planned_end(fabric);
     }
@@ -42,7 +42,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Notes that a planned message goes in blocks, since the peer or the fabric could not go its way.
     pub(super) fn note_declined(&self, fabric: &mut F, id: TransferId) {
         if let Some(planning) = fabric.planning(&self.link) {
-            planning.decline(id);
+            planning.decline(id.key());
         }
     }
 
@@ -50,11 +50,14 @@ impl<F: Fabric> Endpoint<F> {
     #[inline]
     pub(super) fn note_planned_end(&mut self, fabric: &mut F) {
         if let Some(planning) = fabric.planning(&self.link)
-            && let Some(id) = planning.open()
-            && id.number() == self.sender.newest_transfer()
-            && self.sender.taken(id).is_none()
+            && let Some(key @ (number, _)) = planning.open()
+            && number == self.sender.newest_transfer()
+            && self.sender.open_key() != Some(key)
         {
-            planning.end(self.sender.blocks_sent());
+            let now = fabric.now();
+            if let Some(planning) = fabric.planning(&self.link) {
+                planning.end(self.sender.blocks_sent(), now);
+            }
             self.wants_ack = true;
         }
     }
@@ -69,9 +72,9 @@ impl<F: Fabric> Endpoint<F> {
             let Some(planning) = fabric.planning(&self.link) else { return };
             planning.look(
                 now,
-                |id| sender.taken(id).is_some(),
-                |id, blocks| {
-                    let is_held = zero_copy.source.is_some_and(|source| source.id == id);
+                |key| sender.open_key() == Some(key),
+                |key, blocks| {
+                    let is_held = zero_copy.source.is_some_and(|source| source.id.key() == key);
                     !is_before(acked, blocks) && !is_held
                 },
             );

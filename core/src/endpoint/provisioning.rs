@@ -2,9 +2,9 @@
 //! landing buffer. wire.md 4.7.
 
 use super::Endpoint;
-use crate::config::Protocol;
 use crate::fabric::Fabric;
 use crate::memory::Demand;
+use crate::protocol::Protocol;
 use crate::send::{Above, Permit};
 use crate::wire::grant::GrowReason;
 

@@ -1,10 +1,11 @@
 //! Sending: transfers piece by piece. wire.md 4.
 
 use super::Endpoint;
-use crate::config::{Config, Protocol};
+use crate::config::Config;
 use crate::copying::CopyKernel;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
+use crate::protocol::Protocol;
 use crate::recording;
 use crate::send::{LastChunk, NextChunk, Payload, Reservation, TransferId};
 use crate::slices::{CALL_BYTES, Cursor, Gather};

@@ -1,9 +1,10 @@
 //! Move of the sending half to another landing buffer. wire.md 2.5.
 
 use super::Sender;
-use crate::config::{Config, Protocol};
+use crate::config::Config;
 use crate::fabric::Fabric;
 use crate::memory::Wish;
+use crate::protocol::Protocol;
 use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::is_before;

@@ -42,10 +42,11 @@ pub use schedule::Schedule;
 pub(crate) use schedule::{LastChunk, NextChunk};
 pub(crate) use split::{SplitOut, SplitRest, head_of};
 
-use crate::config::{Config, FirstChunk, Origin, Protocol};
+use crate::config::{Config, FirstChunk, Origin};
 use crate::copying::KernelSet;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
+use crate::protocol::Protocol;
 use crate::slices::Gather;
 use crate::state::Sending;
 use crate::wire::arrival::Arrival;
@@ -74,6 +75,11 @@ impl TransferId {
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
+    }
+
+    /// Returns what tells it from all other transfers of this end.
+    pub(crate) const fn key(self) -> (u64, u32) {
+        (self.number, self.generation)
     }
 }
 
@@ -313,6 +319,11 @@ impl<F: Fabric> Sender<F> {
     #[inline]
     pub(crate) const fn next_transfer(&self) -> u64 {
         self.transfers.wrapping_add(1)
+    }
+
+    /// Returns what tells the open transfer from all others.
+    pub(crate) fn open_key(&self) -> Option<(u64, u32)> {
+        self.open.as_ref().map(|open| open.id.key())
     }
 
     /// Returns the number of the newest transfer of which something was sent.

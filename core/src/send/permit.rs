@@ -12,8 +12,8 @@
 //! ```
 
 use super::Sender;
-use crate::config::Protocol;
 use crate::fabric::Fabric;
+use crate::protocol::Protocol;
 use crate::wire::grant::GrowReason;
 use crate::wire::header::Length;
 

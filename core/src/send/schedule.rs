@@ -4,8 +4,9 @@
 //! arithmetic.
 
 use super::{Open, Sender};
-use crate::config::{Config, FirstChunk, Protocol, Q_ONE};
+use crate::config::{Config, FirstChunk};
 use crate::fabric::Fabric;
+use crate::protocol::{Protocol, Q_ONE};
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
 use crate::wire::layout::Layout;

@@ -10,6 +10,7 @@ mod late_answers;
 mod messages;
 mod odd_orders;
 mod places;
+mod planning;
 mod refusals;
 mod sharing;
 mod sums;

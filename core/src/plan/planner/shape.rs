@@ -6,7 +6,7 @@ use super::super::start::Start;
 use super::super::timeline::ChunkedCopy;
 use super::chunked::{chunked_ns, pipeline_chunk_bytes};
 use super::terms::Terms;
-use crate::config::Q_ONE;
+use crate::protocol::Q_ONE;
 
 /// Growth below which chunks do not grow: it would take more gaps than it hides copies.
 const GROWTH_LEAST: f64 = 1.125;

@@ -1,6 +1,6 @@
 //! Memory of a message, ways that it can go, and the terms of its connection.
 
-use crate::config::Protocol;
+use crate::protocol::Protocol;
 
 /// What the sender knows of a message's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
