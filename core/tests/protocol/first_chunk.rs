@@ -1,8 +1,8 @@
 //! The first chunk of a transfer: with its RTS, copied during the rendezvous, or after the CTS. Denis, section 4.
 
 use superpipe_core::{
-    Config, Endpoint, FirstChunk, FlagPlace, Layout, Length, Origin, Protocol, Reason, RefusedSend,
-    TransferId,
+    Config, Endpoint, FirstChunk, FlagPlace, Layout, Length, Line, Origin, Protocol, Reason, RefusedSend,
+    Sending, TransferId, control_page,
 };
 use superpipe_testkit::{Direct, Memory, Posted, Setup, TestFabric, wire};
 
@@ -22,8 +22,13 @@ struct Sender<F: TestFabric> {
 
 impl<F: TestFabric> Sender<F> {
     fn new(first_chunk: FirstChunk, length: Length) -> Self {
-        let config = Config { c0_bytes: C0_BYTES, folds: 4, first_chunk, ..Config::default() };
-        let fabric = F::new(&Setup { send_queue: 64, ..Setup::new(LAYOUT, 1) });
+        Self::with(LAYOUT.block_count, Config { folds: 4, first_chunk, ..Config::default() }, length)
+    }
+
+    fn with(block_count: u32, config: Config, length: Length) -> Self {
+        let config = Config { c0_bytes: C0_BYTES, ..config };
+        let layout = Layout { block_count, ..LAYOUT };
+        let fabric = F::new(&Setup { send_queue: 64, ..Setup::new(layout, 1) });
         let mut end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         let id = end.start(1, length).unwrap();
         let payload = (0..9000_u32).map(|at| (at % 251) as u8).collect();
@@ -51,18 +56,22 @@ impl<F: TestFabric> Sender<F> {
         self.progress();
     }
 
-    /// Returns the sizes of the chunks that the peer sees.
-    fn chunks(&self) -> Vec<u32> {
-        let (mut sizes, mut block) = (Vec::new(), 0);
+    /// Returns the headers of the chunks that the peer sees.
+    fn headers(&self) -> Vec<Line> {
+        let (mut lines, mut block) = (Vec::new(), 0);
         loop {
             let line = self.fabric.memories().line(Memory::landing(1), LAYOUT.line_at(block));
-            if line == superpipe_core::Line::default() {
-                return sizes;
+            if line == Line::default() {
+                return lines;
             }
-            let bytes = u32::try_from(line.0[3]).unwrap();
-            sizes.push(bytes);
-            block += LAYOUT.blocks_for(bytes);
+            lines.push(line);
+            block += LAYOUT.blocks_for(u32::try_from(line.0[3]).unwrap());
         }
+    }
+
+    /// Returns the sizes of the chunks that the peer sees.
+    fn chunks(&self) -> Vec<u64> {
+        self.headers().iter().map(|line| line.0[3]).collect()
     }
 }
 
@@ -107,7 +116,7 @@ fn no_cts_is_asked<F: TestFabric>() {
     assert_eq!(t.push(2000), 2000, "{}", F::NAME);
     assert_eq!(t.chunks(), [400, 600, 900, 100], "{}", F::NAME);
     // A CTS that was not asked for is a violation.
-    assert_eq!(t.end.state().sending, superpipe_core::Sending::Underway, "{}", F::NAME);
+    assert_eq!(t.end.state().sending, Sending::Underway, "{}", F::NAME);
     // Remote writes need one, so messages that may go by them ask for it.
     assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(1)), Ok(()));
     t.end.set_protocol(Protocol::Register);
@@ -223,4 +232,41 @@ fn only_growing_chunks_have_a_prepared_one() {
         assert_eq!(taken == C0, prepares, "{protocol}: {taken}");
         assert_eq!(t.end.counters().bytes_sent == 0, is_awaited, "{protocol}");
     }
+}
+
+/// A chunk is prepared in no block that is kept for CANCEL.
+fn cancel_has_its_block<F: TestFabric>() {
+    let config = Config { folds: 1, first_chunk: FirstChunk::DuringRendezvous, ..Config::default() };
+    let mut t = Sender::<F>::with(2, config, Length::Exact(9000));
+    assert_eq!(t.push(100), 0, "{}: the RTS has one block, CANCEL the other one", F::NAME);
+    t.answer();
+    assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(9)), Ok(()), "{}", F::NAME);
+    t.progress();
+    assert_eq!(t.end.state().sending, Sending::Nothing, "{}: CANCEL waits for the reader", F::NAME);
+}
+
+#[test]
+fn a_prepared_chunk_leaves_a_block_for_cancel() {
+    cancel_has_its_block::<Direct>();
+    cancel_has_its_block::<Posted>();
+}
+
+/// What is prepared is never sent, so nothing waits for its delivery.
+fn reject_drops_what_is_prepared<F: TestFabric>() {
+    let mut t = Sender::<F>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
+    assert_eq!(t.push(9000), C0, "{}", F::NAME);
+    t.fabric.forge(Memory::control_page(0), wire::mailbox(0), &wire::reject(1, 5, 1));
+    t.progress();
+    assert!(!t.end.poll_delivered(), "{}: RTS and CANCEL are not acknowledged", F::NAME);
+    t.fabric.forge(Memory::control_page(0), control_page::ACK, &wire::ack(2, u64::MAX, 0));
+    t.progress();
+    assert!(t.end.poll_delivered(), "{}", F::NAME);
+    let refused = t.end.push(&mut t.fabric, t.id, &[&[7]]);
+    assert_eq!(refused, Err(RefusedSend::Rejected(Reason(5))), "{}", F::NAME);
+}
+
+#[test]
+fn a_reject_drops_what_is_prepared() {
+    reject_drops_what_is_prepared::<Direct>();
+    reject_drops_what_is_prepared::<Posted>();
 }

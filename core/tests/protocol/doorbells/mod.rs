@@ -1,7 +1,9 @@
 //! An end that writes rings, so that a peer that sleeps is woken: after each call that writes, nothing that it wrote is
 //! without a doorbell behind it.
 
-use superpipe_core::{Arrival, Config, Endpoint, FlagPlace, Layout, Length, Line, Origin, Protocol, Reason};
+use superpipe_core::{
+    Arrival, Config, Endpoint, FirstChunk, FlagPlace, Layout, Length, Line, Origin, Protocol, Reason,
+};
 use superpipe_testkit::{Memory, Setup, TestFabric};
 
 const LAYOUT: Layout = Layout { block_bytes: 256, block_count: 16, flags: FlagPlace::Inside };
@@ -20,10 +22,20 @@ impl<F: TestFabric> Ends<F> {
     }
 
     fn with(setup: &Setup, arrival: Arrival) -> Self {
+        Self::under(setup, Config { arrival, ..Config::default() })
+    }
+
+    /// The first chunk of a longer message is copied while its CTS is awaited.
+    fn during_rendezvous() -> Self {
+        let first_chunk = FirstChunk::DuringRendezvous;
+        Self::under(&Setup::new(LAYOUT, 1), Config { first_chunk, ..Config::default() })
+    }
+
+    fn under(setup: &Setup, config: Config) -> Self {
         let fabric = F::new(setup);
         let ends = [0, 1].map(|side| {
             let c0_bytes = u32::try_from(C0_BYTES).unwrap();
-            let config = Config { arrival, c0_bytes, chunk_bytes: 300, folds: 1, ..Config::default() };
+            let config = Config { c0_bytes, chunk_bytes: 300, folds: 1, ..config };
             Endpoint::new(&fabric, fabric.attachment(side), config, Origin::default()).unwrap()
         });
         Self { fabric, ends }

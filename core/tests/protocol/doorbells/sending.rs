@@ -1,7 +1,7 @@
 //! Doorbells of calls that send.
 
 use superpipe_core::{Length, Protocol, Reason, RefusedSend};
-use superpipe_testkit::TestFabric;
+use superpipe_testkit::{Memory, TestFabric, wire};
 
 use crate::doorbells::{C0_BYTES, Ends};
 
@@ -15,6 +15,7 @@ on_both! {
     a_pushed_message_of_no_bytes
     an_rts_before_reserved_bytes
     committed_bytes
+    a_chunk_that_was_prepared
     the_end_of_a_stream
     a_cancelled_transfer
 }
@@ -70,6 +71,23 @@ fn committed_bytes<F: TestFabric>() {
     let (writes, reserved) = t.writes(0, |end, fabric| end.reserve(fabric, id, 100).map(|it| it.bytes()));
     assert_eq!((writes, reserved), (0, Ok(100)), "{}", F::NAME);
     t.rings(0, |end, fabric| end.commit(fabric, id, 100)).unwrap();
+}
+
+/// Its CTS is here, and it is sent by a round of progress, or by a call that sends nothing else.
+fn a_chunk_that_was_prepared<F: TestFabric>() {
+    for is_progress in [true, false] {
+        let mut t = Ends::<F>::during_rendezvous();
+        let id = t.ends[0].start(1, Length::Exact(2000)).unwrap();
+        assert_eq!(t.ends[0].push(&mut t.fabric, id, &[&[7; 2000]]), Ok(300));
+        t.arrive();
+        t.forge(Memory::control_page(0), wire::mailbox(0), wire::cts(1, 1));
+        if is_progress {
+            t.rings(0, |end, fabric| end.progress(fabric));
+        } else {
+            t.rings(0, |end, fabric| end.reserve(fabric, id, 100).map(|_| ())).unwrap();
+        }
+        assert_eq!(t.ends[0].counters().bytes_sent, 300, "{}", F::NAME);
+    }
 }
 
 fn the_end_of_a_stream<F: TestFabric>() {
