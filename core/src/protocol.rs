@@ -25,7 +25,7 @@ pub enum Protocol {
     /// superpipeline. The handshake refuses it over shared memory, which has no device. wire.md 4.8.
     Register,
     /// With posted writes, [`Register`](Self::Register) out of memory that stays registered. With direct store the receiver maps that
-    /// memory, and copies messages of [`Config::one_copy_bytes`] (4 KiB) and more straight out of it. All others are sent as with
+    /// memory, and copies messages of [`Config::one_copy_bytes`](crate::Config::one_copy_bytes) (4 KiB) and more straight out of it. All others are sent as with
     /// superpipeline. wire.md 4.8, 4.9.
     RegisterCached,
 }

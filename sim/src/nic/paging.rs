@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_jobs_wait_for_each_other_where_their_rate_is_limited() {
+    fn faults_of_jobs_wait_where_their_rate_is_limited() {
         let ends = |paging| {
             let mut world = world(paging);
             [100, 0, 100].map(|ns| world.faulted_ns(0, ns))

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_all_of_a_core_and_a_registration_waits_for_the_device() {
+    fn a_copy_takes_a_core_and_a_registration_a_device() {
         let system = System::of(&T3, Pages::RESIDENT);
         assert!((system.copy(1 << 20).unwrap().cpu_percent() - 100.0).abs() < 1e-9);
         let load = system.reregister(1 << 20).unwrap().cpu_percent();
