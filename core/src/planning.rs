@@ -6,20 +6,20 @@
 //! ```text
 //!          plan                   its last chunk is sent               acknowledged, and its memory is released
 //!  -------------------> OPEN -----------------------------> AWAITED --------------------------------------------> observed
-//!                        |  cancelled, rejected                |  nobody looked for a long time
+//!                        |  cancelled, rejected                |  rejected
 //!                        +-------------> forgotten <-----------+
 //! ```
 
 use heapless::Deque;
 
 use crate::nanos::Nanos;
-use crate::plan::{Explanation, Memory, Plan, Planner, Reason, Way};
+use crate::plan::{Explanation, Memory, Plan, Planner, Reason, Terms, Way};
 
 /// A message that was begun: its number, and the count of those begun before it.
 pub(crate) type MessageKey = (u64, u32);
 
-/// Most planned messages that are not observed. More are sent as the planner would have them, and not observed.
-const PENDING_MAX: usize = 4;
+/// Most planned messages that are not observed. More are sent as the planner would have them, and not observed. As many as a default ring of posted writes has blocks.
+const PENDING_MAX: usize = 32;
 
 /// A message counts if the look that saw its end came within this part of its time after the look before, or after its last chunk: otherwise its end was seen late.
 const LOOKS_PER_TIME: u64 = 8;
@@ -32,9 +32,11 @@ struct Pending {
     memory: Memory,
     plan: Plan,
     begin: Nanos,
-    /// Blocks sent with its last chunk, once that is sent.
-    end: Option<u64>,
+    /// Blocks sent with its last chunk, and the time, once that is sent.
+    end: Option<(u64, Nanos)>,
     is_declined: bool,
+    /// All messages before it are over, or are the ones before it in the queue. Otherwise its time has a part of theirs.
+    is_timed: bool,
 }
 
 /// What became of a planned message.
@@ -64,6 +66,8 @@ pub struct Planning {
     /// When the message observed last was over, and when pending ones were last looked at.
     over: Nanos,
     looked: Nanos,
+    /// Number of the newest message that has a place in the queue, or had one.
+    newest: Option<u64>,
     last: Option<Planned>,
     /// A message that was planned and has not begun: one that finds no room is planned once.
     held: Option<Held>,
@@ -76,6 +80,7 @@ struct Held {
     memory: Memory,
     plan: Plan,
     begin: Nanos,
+    is_idle: bool,
 }
 
 impl Planning {
@@ -83,7 +88,15 @@ impl Planning {
     #[must_use]
     pub const fn new(planner: Planner) -> Self {
         let begin = Nanos(0);
-        Self { planner, pending: Deque::new(), over: begin, looked: begin, last: None, held: None }
+        Self {
+            planner,
+            pending: Deque::new(),
+            over: begin,
+            looked: begin,
+            newest: None,
+            last: None,
+            held: None,
+        }
     }
 
     /// Returns the planner.
@@ -104,32 +117,64 @@ impl Planning {
         self.last
     }
 
-    /// Plans a message, or returns the plan of the same one that has not begun.
-    pub(crate) fn plan(&mut self, bytes: u64, memory: Memory, now: Nanos) -> Plan {
+    /// Plans a message, or returns the plan of the same one that has not begun. `is_idle`: next to nothing that was sent before is on its way.
+    pub(crate) fn plan(&mut self, bytes: u64, memory: Memory, now: Nanos, is_idle: bool) -> Plan {
         match self.held {
             Some(held) if held.bytes == bytes && held.memory == memory => held.plan,
             Some(_) | None => {
-                let plan = self.planner.plan(bytes, memory);
-                self.held = Some(Held { bytes, memory, plan, begin: now });
+                let mut plan = self.planner.plan(bytes, memory);
+                if plan.way.is_through_landing() && bytes <= u64::from(self.planner.terms().c0_bytes) {
+                    // Up to C0 they are all one chunk.
+                    plan.way = Way::Superpipeline;
+                }
+                self.held = Some(Held { bytes, memory, plan, begin: now, is_idle });
                 plan
             }
         }
     }
 
-    /// Returns the memory of a message of this length that was planned and has not begun.
+    /// Notes that the landing buffer of the peer has so many bytes.
+    pub(crate) fn fit_landing(&mut self, landing_bytes: u64) {
+        let terms = *self.planner.terms();
+        if terms.landing_bytes != landing_bytes {
+            self.planner.set_terms(Terms { landing_bytes, ..terms });
+        }
+    }
+
+    /// Returns the memory of a message of this length that was planned to go through the landing buffer, and has not begun.
     pub(crate) fn held_memory(&self, bytes: u64) -> Option<Memory> {
-        self.held.filter(|held| held.bytes == bytes).map(|held| held.memory)
+        let is_it = |held: &Held| held.bytes == bytes && held.plan.way.is_through_landing();
+        self.held.filter(is_it).map(|held| held.memory)
+    }
+
+    /// Forgets the message that was planned and has not begun.
+    pub(crate) const fn forget_held(&mut self) {
+        self.held = None;
+    }
+
+    /// Forgets a message that was cancelled or rejected.
+    pub(crate) fn forget(&mut self, is_it: impl Fn(MessageKey) -> bool) {
+        if let Some(pending) = self.pending.iter_mut().find(|pending| is_it(pending.id)) {
+            pending.is_timed = false;
+        }
+        // One that has sent nothing leaves its number to the next one.
+        if self.pending.back().is_some_and(|pending| is_it(pending.id) && pending.end.is_none()) {
+            self.pending.pop_back();
+        }
     }
 
     /// Notes that the message that was planned last has begun, which must be one of this length.
     pub(crate) fn begin(&mut self, id: MessageKey, length: u64) {
-        let Some(Held { bytes, memory, plan, begin }) = self.held.take() else { return };
+        let Some(Held { bytes, memory, plan, begin, is_idle }) = self.held.take() else { return };
         if bytes != length {
             return;
         }
-        let pending = Pending { id, bytes, memory, plan, begin, end: None, is_declined: false };
+        let is_timed = is_idle || self.newest.is_some_and(|newest| newest.wrapping_add(1) == id.0);
+        let pending = Pending { id, bytes, memory, plan, begin, end: None, is_declined: false, is_timed };
         // One that has no place is not observed.
-        _ = self.pending.push_back(pending);
+        if self.pending.push_back(pending).is_ok() {
+            self.newest = Some(id.0);
+        }
     }
 
     /// Notes that a message goes in blocks although it was to go another way.
@@ -147,14 +192,18 @@ impl Planning {
     /// Notes that the last chunk of the newest message is sent: it was not over before.
     pub(crate) fn end(&mut self, blocks: u64, now: Nanos) {
         if let Some(pending) = self.pending.back_mut() {
-            pending.end = Some(blocks);
-            self.looked = now;
+            pending.end = Some((blocks, now));
         }
     }
 
     /// Returns true while messages are to be observed.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Returns true while the acknowledgement of a message is awaited.
+    pub(crate) fn awaits_ack(&self) -> bool {
+        self.pending.front().is_some_and(|pending| pending.end.is_some())
     }
 
     /// Observes the messages that are over. `is_over` tells that of a message whose last chunk was sent with these blocks, and `is_open` of one whose last chunk was
@@ -165,15 +214,15 @@ impl Planning {
         is_open: impl Fn(MessageKey) -> bool,
         is_over: impl Fn(MessageKey, u64) -> bool,
     ) {
-        let gap_ns = now.0.saturating_sub(self.looked.0);
+        let looked = self.looked;
         self.looked = now;
         while let Some(&pending) = self.pending.front() {
             match pending.end {
                 None if is_open(pending.id) => return,
                 None => _ = self.pending.pop_front(),
-                Some(blocks) if is_over(pending.id, blocks) => {
+                Some((blocks, ended)) if is_over(pending.id, blocks) => {
                     self.pending.pop_front();
-                    self.observe(&pending, now, gap_ns);
+                    self.observe(&pending, now, now.0.saturating_sub(looked.0.max(ended.0)));
                 }
                 Some(_) => return,
             }
@@ -185,6 +234,9 @@ impl Planning {
         let took_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
         let is_seen_in_time = gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
         self.over = now;
+        if !pending.is_timed {
+            return;
+        }
         let Plan { way, reason, predicted_ns, .. } = plan;
         self.last = Some(Planned { bytes, memory, way, reason, predicted_ns, took_ns, is_declined });
         if is_declined {
@@ -196,121 +248,4 @@ impl Planning {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::{Machine, Terms};
-
-    const BYTES: u64 = 1 << 20;
-    const FIRST: MessageKey = (1, 0);
-    const SECOND: MessageKey = (2, 1);
-
-    fn planning() -> Planning {
-        Planning::new(Planner::new(Machine::NIC_100G.profile, Terms::default()))
-    }
-
-    /// Plans and begins a message of this memory at `begin_ns`.
-    fn begin(planning: &mut Planning, key: MessageKey, memory: Memory, begin_ns: u64) -> Way {
-        let way = planning.plan(BYTES, memory, Nanos(begin_ns)).way;
-        planning.begin(key, BYTES);
-        way
-    }
-
-    /// Returns the observations of a way.
-    fn observations(planning: &Planning, memory: Memory, way: Way) -> u8 {
-        let explanation = planning.explain(BYTES, memory);
-        explanation.ways().find(|known| known.way == way).map_or(0, |known| known.observations)
-    }
-
-    fn look(planning: &mut Planning, now_ns: u64, open: Option<MessageKey>, acked: u64) {
-        planning.look(Nanos(now_ns), |key| open == Some(key), |_, blocks| acked >= blocks);
-    }
-
-    #[test]
-    fn a_message_is_observed_once_acknowledged() {
-        let mut planning = planning();
-        let way = begin(&mut planning, FIRST, Memory::Unnamed, 1000);
-        look(&mut planning, 2000, Some(FIRST), 7);
-        assert!(planning.is_pending() && planning.open() == Some(FIRST));
-        planning.end(8, Nanos(90_000));
-        assert_eq!(planning.open(), None);
-        look(&mut planning, 100_000, None, 7);
-        assert!(planning.is_pending() && planning.last().is_none());
-        look(&mut planning, 101_000, None, 8);
-        let last = planning.last().unwrap();
-        assert_eq!((last.way, last.bytes, last.took_ns, last.is_declined), (way, BYTES, 100_000, false));
-        assert_eq!(observations(&planning, Memory::Unnamed, way), 1);
-        assert!(!planning.is_pending());
-    }
-
-    #[test]
-    fn an_end_that_was_seen_late_counts_for_nothing() {
-        let mut planning = planning();
-        let way = begin(&mut planning, FIRST, Memory::Unnamed, 0);
-        planning.end(8, Nanos(80_000));
-        look(&mut planning, 95_000, None, 8);
-        assert_eq!(planning.last().unwrap().took_ns, 95_000);
-        assert_eq!(observations(&planning, Memory::Unnamed, way), 0);
-        // An eighth of its time is not late.
-        let way = begin(&mut planning, SECOND, Memory::Unnamed, 100_000);
-        planning.end(9, Nanos(170_000));
-        look(&mut planning, 180_000, None, 9);
-        assert_eq!(observations(&planning, Memory::Unnamed, way), 1);
-    }
-
-    #[test]
-    fn a_message_is_timed_from_the_end_of_the_one_before() {
-        let mut planning = planning();
-        begin(&mut planning, FIRST, Memory::Unnamed, 0);
-        planning.end(8, Nanos(10_000));
-        begin(&mut planning, SECOND, Memory::Unnamed, 10_000);
-        planning.end(16, Nanos(50_000));
-        look(&mut planning, 60_000, None, 8);
-        look(&mut planning, 90_000, None, 16);
-        assert_eq!(planning.last().unwrap().took_ns, 30_000);
-    }
-
-    #[test]
-    fn a_message_that_was_cancelled_is_forgotten() {
-        let mut planning = planning();
-        begin(&mut planning, FIRST, Memory::Unnamed, 0);
-        look(&mut planning, 50_000, None, 100);
-        assert!(!planning.is_pending() && planning.last().is_none());
-    }
-
-    #[test]
-    fn a_declined_way_is_left_out() {
-        let mut planning = planning();
-        let way = begin(&mut planning, FIRST, Memory::Kept, 0);
-        assert_eq!(way, Way::RegisterCached);
-        planning.decline(FIRST);
-        planning.end(8, Nanos(90_000));
-        look(&mut planning, 91_000, None, 8);
-        assert!(planning.last().unwrap().is_declined);
-        let explanation = planning.explain(BYTES, Memory::Kept);
-        assert!(explanation.ways().any(|known| known.way == way && known.left_out > 0), "{explanation}");
-    }
-
-    #[test]
-    fn a_message_that_finds_no_room_is_planned_once() {
-        let mut planning = planning();
-        let first = planning.plan(BYTES, Memory::Kept, Nanos(0));
-        assert_eq!(planning.held_memory(BYTES), Some(Memory::Kept));
-        assert_eq!(planning.plan(BYTES, Memory::Kept, Nanos(1000)), first);
-        // Another message begins instead.
-        planning.begin(FIRST, BYTES / 2);
-        assert!(!planning.is_pending() && planning.held_memory(BYTES).is_none());
-    }
-
-    #[test]
-    fn more_messages_than_have_a_place_are_not_observed() {
-        let mut planning = planning();
-        for number in 0..2 * PENDING_MAX as u64 {
-            begin(&mut planning, (number, 0), Memory::Unnamed, number);
-            planning.end(8 + number, Nanos(10 + number));
-        }
-        look(&mut planning, 1000, None, 7);
-        assert_eq!(planning.pending.len(), PENDING_MAX);
-        look(&mut planning, 1001, None, 100);
-        assert!(!planning.is_pending());
-    }
-}
+mod tests;

@@ -9,13 +9,14 @@ use crate::blocking::dispatch::{AnyConnection, dispatch};
 impl Connection {
     /// Begins to choose the way of each message that this end sends, by a cost model and by what messages take (docs/model.md): through the landing buffer as superpipeline,
     /// as pipeline or eagerly; and with [`Register`](superpipe_core::Protocol::Register) and [`RegisterCached`](superpipe_core::Protocol::RegisterCached) also as these. Messages up
-    /// to C0 (64 KiB) that are not sent out of registered buffers, and streams, go as always. Allocates 4 KiB here, and nothing later. Of a connection that is
+    /// to C0 (64 KiB), but for those out of registered buffers over shared memory, split messages and streams go as always, and so do all messages of a connection with another protocol. Allocates some
+    /// 8 KiB here, and nothing later. Halves of a connection go on planning. Of a connection that is
     /// planned already, what was learnt is forgotten.
     pub fn plan_messages(&mut self) {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.plan_messages());
     }
 
-    /// Explains how the next message of `bytes` bytes in such memory would go, with the time that each way is expected to take. `None` unless messages
+    /// Explains how the next message of `bytes` bytes in such memory would go, unless it is a trial, with the time that each way is expected to take. `None` unless messages
     /// [are planned](Self::plan_messages).
     #[must_use]
     pub fn explain(&mut self, bytes: u64, memory: Memory) -> Option<Explanation> {

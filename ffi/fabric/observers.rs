@@ -32,16 +32,22 @@ impl Observers {
         self.planning.as_deref_mut()
     }
 
-    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing and knows this profile.
+    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing and knows this profile. Whoever has asked for another protocol than these
+    /// gets that.
     pub(crate) fn plan<F: Fabric>(&mut self, endpoint: &Endpoint<F>, profile: Profile) {
         let config = endpoint.config();
+        let has_zero_copy = match config.protocol {
+            Protocol::Superpipeline => false,
+            Protocol::Register | Protocol::RegisterCached => true,
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => return,
+        };
         let terms = Terms {
             is_direct: F::DIRECT,
             landing_bytes: endpoint.peer_landing_bytes(),
             folds: config.folds,
             c0_bytes: config.c0_bytes,
             one_copy_bytes: config.one_copy_bytes,
-            has_zero_copy: matches!(config.protocol, Protocol::Register | Protocol::RegisterCached),
+            has_zero_copy,
             has_split: false,
         };
         self.planning = Some(Box::new(Planning::new(Planner::new(profile, terms))));

@@ -156,7 +156,7 @@ impl<F: Fabric> Driver<F> {
             match self.endpoint.try_send_counted(fabric, send.tag, slices, send.bytes) {
                 Ok(id) => {
                     if send.lent.is_some() {
-                        self.endpoint.note_planned(fabric, id, send.bytes as u64);
+                        self.endpoint.note_planned_at_once(fabric, id, send.bytes as u64);
                     }
                     send.sent = send.bytes;
                     return send.end(Ok(()));
@@ -215,6 +215,7 @@ impl<F: Fabric> Driver<F> {
         {
             cancel(&mut self.endpoint, fabric, id, reason);
         }
+        self.endpoint.forget_plan(fabric);
         send.forget_result();
         send.stage = Stage::Ended;
     }

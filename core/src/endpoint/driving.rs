@@ -216,6 +216,7 @@ impl<F: Fabric> Endpoint<F> {
                 Control::Cts { transfer, claim } => self.sender.handle_cts(transfer, claim),
                 Control::Reject { transfer, reason } => {
                     self.sender.handle_reject(transfer, reason)?;
+                    self.forget_rejected(fabric, transfer);
                     if self.events.is_full() {
                         self.events.pop_front();
                         self.missed = self.missed.saturating_add(1);

@@ -108,10 +108,14 @@ impl<F: Fabric> Endpoint<F> {
             return Err(RefusedSend::Busy);
         }
         if let Some(split) = self.send_split(fabric, (tag, bytes), exposed, offset) {
+            self.forget_plan(fabric);
             return split.map(Some);
         }
         // One that was planned to go through the ring, and has not begun, does not go out of mapped memory later.
         let plan = self.plan(fabric, bytes, Memory::Kept);
+        if !self.may_send() {
+            return Err(RefusedSend::Closed);
+        }
         if plan.is_some_and(|plan| plan.way.is_through_landing()) {
             return Ok(None);
         }

@@ -9,10 +9,26 @@ use crate::wire::sequence::is_before;
 
 impl<F: Fabric> Endpoint<F> {
     /// Plans a message that is about to begin, if messages of this end are planned.
-    pub(super) fn plan(&self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
+    pub(super) fn plan(&mut self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
         fabric.planning(&self.link)?;
         let now = fabric.now();
-        fabric.planning(&self.link).map(|planning| planning.plan(bytes, memory, now))
+        let is_idle = self.is_nearly_idle(fabric, bytes);
+        let landing_bytes = self.peer_landing_bytes();
+        fabric.planning(&self.link).map(|planning| {
+            planning.fit_landing(landing_bytes);
+            planning.plan(bytes, memory, now, is_idle)
+        })
+    }
+
+    /// Returns true if what was sent and not acknowledged is less than an eighth of a message of `bytes` bytes, so that it hardly counts in its time.
+    fn is_nearly_idle(&mut self, fabric: &mut F, bytes: u64) -> bool {
+        let [produced, acked] = self.sender.blocks();
+        if produced != acked {
+            self.refill(fabric);
+        }
+        let [produced, acked] = self.sender.blocks();
+        let block_bytes = u64::from(self.sender.layout().block_bytes);
+        produced.wrapping_sub(acked).saturating_mul(block_bytes) <= bytes / 8
     }
 
     /// Returns the memory of a message of this length that was planned, and then found no room.
@@ -26,7 +42,10 @@ impl<F: Fabric> Endpoint<F> {
             protocol: plan.way.protocol(),
             c0_bytes: plan.c0_bytes,
             growth_q8: plan.growth_q8,
-            chunk_bytes: plan.chunk_bytes,
+            chunk_bytes: match (self.config.chunk_bytes, plan.chunk_bytes) {
+                (0, bytes) | (bytes, 0) => bytes,
+                (most, bytes) => bytes.min(most),
+            },
             ..self.config
         })
     }
@@ -37,6 +56,36 @@ impl<F: Fabric> Endpoint<F> {
             planning.begin(id.key(), bytes);
         }
         self.note_planned_end(fabric);
+    }
+
+    /// Notes that a message that may have been planned was sent at once, through the landing buffer.
+    pub(crate) fn note_planned_at_once(&mut self, fabric: &mut F, id: TransferId, bytes: u64) {
+        if self.planned_memory(fabric, bytes).is_some() {
+            self.note_planned(fabric, id, bytes);
+        } else {
+            self.forget_plan(fabric);
+        }
+    }
+
+    /// Forgets a message that was planned and has not begun, since its operation ends.
+    pub(crate) fn forget_plan(&self, fabric: &mut F) {
+        if let Some(planning) = fabric.planning(&self.link) {
+            planning.forget_held();
+        }
+    }
+
+    /// Forgets a message that is cancelled.
+    pub(super) fn forget_planned(&self, fabric: &mut F, id: TransferId) {
+        if let Some(planning) = fabric.planning(&self.link) {
+            planning.forget(|key| key == id.key());
+        }
+    }
+
+    /// Forgets a message that the receiver rejected.
+    pub(super) fn forget_rejected(&self, fabric: &mut F, transfer: u64) {
+        if let Some(planning) = fabric.planning(&self.link) {
+            planning.forget(|(number, _)| number == transfer);
+        }
     }
 
     /// Notes that a planned message goes in blocks, since the peer or the fabric could not go its way.
@@ -78,7 +127,7 @@ impl<F: Fabric> Endpoint<F> {
                     !is_before(acked, blocks) && !is_held
                 },
             );
-            self.wants_ack |= planning.is_pending();
+            self.wants_ack |= planning.awaits_ack();
         }
     }
 }

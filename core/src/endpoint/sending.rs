@@ -242,6 +242,7 @@ impl<F: Fabric> Endpoint<F> {
     /// `NotOpen`.
     pub fn cancel(&mut self, fabric: &mut F, id: TransferId, reason: Reason) -> Result<(), RefusedSend> {
         self.sender.cancel(id, reason)?;
+        self.forget_planned(fabric, id);
         self.flush_controls(fabric);
         Ok(())
     }

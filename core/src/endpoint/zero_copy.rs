@@ -65,7 +65,11 @@ impl<F: Fabric> Endpoint<F> {
                 return self.start(tag, Length::Exact(bytes)).map(|id| (id, false));
             }
             let kind = self.planned_memory(fabric, bytes).unwrap_or(kind);
-            let config = self.planned_config(self.plan(fabric, bytes, kind));
+            let plan = self.plan(fabric, bytes, kind);
+            if !self.may_send() {
+                return Err(RefusedSend::Closed);
+            }
+            let config = self.planned_config(plan);
             let id = self.start_by(&config, tag, Length::Exact(bytes))?;
             self.note_planned(fabric, id, bytes);
             return Ok((id, false));
@@ -80,7 +84,11 @@ impl<F: Fabric> Endpoint<F> {
         if !self.sender.can_start() {
             return Err(RefusedSend::Busy);
         }
-        let config = self.planned_config(self.plan(fabric, bytes, kind));
+        let plan = self.plan(fabric, bytes, kind);
+        if !self.may_send() {
+            return Err(RefusedSend::Closed);
+        }
+        let config = self.planned_config(plan);
         if !config.protocol.is_zero_copy() {
             let id = self.start_by(&config, tag, Length::Exact(bytes))?;
             self.note_planned(fabric, id, bytes);

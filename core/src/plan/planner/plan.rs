@@ -52,7 +52,7 @@ pub struct Plan {
     pub reason: Reason,
     /// Nanoseconds that it is expected to take, from the begin until the peer has acknowledged its end and its memory is released.
     pub predicted_ns: f64,
-    /// C0 of the superpipeline in bytes: at most that of the connection.
+    /// First chunk of the superpipeline in bytes: at most C0 of the connection, which goes before the CTS.
     pub c0_bytes: u32,
     /// q of the superpipeline in 1/256: 256 to 1,024.
     pub growth_q8: u32,
