@@ -132,7 +132,7 @@ fn a_newer_message_does_not_hide_a_late_look() {
 }
 
 #[test]
-fn a_message_behind_others_that_are_not_planned_is_not_timed() {
+fn a_message_behind_others_is_not_timed() {
     let mut planning = planning();
     let behind = |planning: &mut Planning, key: MessageKey, is_idle| {
         let begin_ns = key.0 * 1_000_000;
@@ -163,7 +163,7 @@ fn a_message_that_was_rejected_or_cancelled_counts_for_nothing() {
 }
 
 #[test]
-fn all_messages_up_to_c0_through_the_landing_buffer_are_one_way() {
+fn messages_up_to_c0_through_the_ring_are_one_way() {
     let terms = Terms { is_direct: true, ..Terms::default() };
     let mut planning = Planning::new(Planner::new(Machine::SHARED_MEMORY.profile, terms));
     for number in 0..200 {
