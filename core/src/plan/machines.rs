@@ -137,14 +137,14 @@ impl Machine {
     pub const NIC_400G: Self =
         Self { name: "400g", profile: Profile { net_bytes_per_ns: 48.3, ..Self::NIC_100G.profile } };
 
-    /// Every machine.
+    /// Every machine, those with a NIC first.
     pub const ALL: [Self; 7] = [
         Self::GRAPHENE,
         Self::INFINI,
         Self::CHELSIO_T3,
-        Self::SHARED_MEMORY,
         Self::NIC_100G,
         Self::NIC_200G,
         Self::NIC_400G,
+        Self::SHARED_MEMORY,
     ];
 }

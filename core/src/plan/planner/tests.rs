@@ -7,6 +7,9 @@ mod machine;
 use super::super::{CopyStep, Machine};
 use super::*;
 
+/// Machines with a NIC, which are the first of all.
+const NICS: u64 = 6;
+
 #[test]
 fn its_state_is_below_4_kib() {
     let bytes = size_of::<Planner>();

@@ -2,13 +2,14 @@
 
 use super::super::super::{Machine, Profile};
 use super::super::*;
+use super::NICS;
 use super::machine::{Cell, Random, other};
 
 const MACHINES: u64 = 100;
 
 fn machine(number: u64) -> (Profile, Profile, Random) {
     let mut random = Random::new(number + 7000);
-    let profile = Machine::ALL[(number % 6) as usize].profile;
+    let profile = Machine::ALL[(number % NICS) as usize].profile;
     let truth = other(&profile, &mut random);
     (profile, truth, random)
 }

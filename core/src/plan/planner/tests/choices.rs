@@ -2,6 +2,7 @@
 
 use super::super::super::{Machine, Profile};
 use super::super::*;
+use super::NICS;
 use super::machine::{Cell, Random, other};
 
 const SIZES: [u64; 6] = [1 << 10, 16 << 10, 256 << 10, 1 << 20, 4 << 20, 64 << 20];
@@ -33,7 +34,7 @@ fn for_each_cell(
 ) {
     for number in 0..machines {
         let mut random = Random::new(number);
-        let machine = Machine::ALL[(number % 6) as usize];
+        let machine = Machine::ALL[(number % NICS) as usize];
         let truth = other(&machine.profile, &mut random);
         let planners = [false, true].map(|is_direct| Planner::new(machine.profile, terms(is_direct, number)));
         for (memory, is_direct) in CASES {
