@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(copied(4096 * 100), 17_809 + 200_000);
         assert_eq!(copied(2 << 20), 8905 + 100_000);
         assert_eq!(p.registration_ns(8192, true), 16_492);
-        assert_eq!(p.registration_ns(2 << 20, true), 16_000 + 62_914);
-        assert_eq!(p.registration_ns(2 << 20, false), 16_000 + 62_914 + 256_000);
+        assert_eq!(p.registration_ns(2 << 20, true), 16_000 + 62_913);
+        assert_eq!(p.registration_ns(2 << 20, false), 16_000 + 62_913 + 256_000);
         assert_eq!(p.deregistration_ns(1 << 30), 15_000);
     }
 
