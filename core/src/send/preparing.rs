@@ -30,6 +30,8 @@ impl<F: Fabric> Sender<F> {
     }
 
     /// Copies `bytes` bytes into the blocks of the next chunk, which [`may_prepare`](Self::may_prepare) has allowed.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn prepare(
         &mut self,
         fabric: &mut F,
