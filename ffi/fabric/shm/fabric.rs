@@ -4,7 +4,6 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use super::growing::{self, Growing};
 use super::liveness::Liveness;
 use super::prefetch;
 use super::segments::Segments;
-use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, wake_if_asleep};
+use super::sleep::{SLEEP_NS_MAX_UNFENCED, SleepOutcome, Sleeper, sleep_flag, wake_if_asleep};
 use super::socket::Socket;
 use crate::budget::BudgetShare;
 use crate::copy::{CopyKernels, crc32c, drain_stores};
@@ -355,15 +354,6 @@ impl Fabric for Shm {
     fn planning(&mut self, _: &ShmLink) -> Option<&mut Planning> {
         self.observers.planning()
     }
-}
-
-/// Returns the sleep flag in the control page of its owner, where the peer reads it.
-#[inline]
-fn sleep_flag(page: &Span) -> &AtomicU64 {
-    const _: () =
-        assert!(control_page::FABRIC + 8 <= CONTROL_PAGE_BYTES && control_page::FABRIC.is_multiple_of(8));
-    // SAFETY: the link's control pages are page-aligned, and mapped as long as the borrow; and the word is accessed by atomics only.
-    unsafe { AtomicU64::from_ptr(page.start().as_ptr().add(control_page::FABRIC as usize).cast()) }
 }
 
 // SAFETY: spans point into the two segments, which are mapped until the link is dropped; `at` checks that the named bytes are inside

@@ -26,10 +26,11 @@ use super::liveness::Liveness;
 use super::receive_queue::Head;
 use super::sent_buffers::{self, BUFFER, Next, SentBuffers};
 use super::socket::Socket;
-use crate::fabric::ConcurrentSleeps;
+use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::poll::{PollFd, Polled, poll};
 use crate::os::{OsError, membarrier};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
+use superpipe_core::{CONTROL_PAGE_BYTES, control_page};
 
 /// Value of the sleep flag of a peer that polls.
 pub const AWAKE: u64 = 0;
@@ -44,6 +45,15 @@ pub const SLEEP_NS_MAX: u64 = 100_000_000;
 pub const SLEEP_NS_MAX_UNFENCED: u64 = 1_000_000;
 /// Limit of wake bytes drained per call: an honest peer sends one per sleep, and the queue of a hostile one must not hold this end up.
 const DRAIN_MAX: usize = 64;
+
+/// Returns the sleep flag in the control page of its owner, where the peer reads it.
+#[inline]
+pub(super) fn sleep_flag(page: &Span) -> &AtomicU64 {
+    const _: () =
+        assert!(control_page::FABRIC + 8 <= CONTROL_PAGE_BYTES && control_page::FABRIC.is_multiple_of(8));
+    // SAFETY: the link's control pages are page-aligned, and mapped as long as the borrow; and the word is accessed by atomics only.
+    unsafe { AtomicU64::from_ptr(page.start().as_ptr().add(control_page::FABRIC as usize).cast()) }
+}
 
 /// An end that can sleep.
 #[derive(Debug)]
