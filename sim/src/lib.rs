@@ -14,11 +14,13 @@ pub mod explore;
 mod fabric;
 mod faults;
 mod lenders;
+mod measured;
 mod memory_nodes;
 pub mod nic;
 mod panic_text;
 mod paper;
 mod picture;
+mod planned;
 mod planted;
 mod run;
 mod swarm;
@@ -35,9 +37,9 @@ pub use nic::{
     Profile, Trace, TraceEntry, TraceEvent,
 };
 pub use paper::{
-    Figure, FigureName, PlannedCell, Row, Runs as FigureRuns, check_planner, choice_table, paper_rows,
-    table as paper_table,
+    Figure, FigureName, Row, Runs as FigureRuns, choice_table, paper_rows, table as paper_table,
 };
 pub use picture::TooManyHosts;
+pub use planned::{PlannedCell, check_planner};
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};

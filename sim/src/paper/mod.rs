@@ -1,21 +1,12 @@
 //! The papers' results, from runs of the core on the papers' machines, beside the model and what the papers print. docs/papers.md.
 
-mod connection;
-mod exchange;
-mod experiment;
 mod figure;
 mod figures;
-mod machine;
-mod ping_pong;
-mod planned;
 mod row;
 mod rows;
-mod system;
-mod workers;
 
 pub use figure::Figure;
 pub use figures::{FigureName, Runs};
-pub use planned::{PlannedCell, check_planner};
 pub use row::{Row, table};
 
 /// Makes all rows, on all cores.
@@ -23,7 +14,7 @@ pub use row::{Row, table};
 /// # Errors
 /// The first run that fails.
 pub fn paper_rows() -> Result<Vec<Row>, String> {
-    workers::map(rows::ROWS, |make| make())
+    crate::measured::workers::map(rows::ROWS, |make| make())
 }
 
 /// Returns the ways that the planner chooses on current NICs, as a table of Markdown.

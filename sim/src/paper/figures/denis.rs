@@ -3,12 +3,12 @@
 use superpipe_core::Protocol;
 use superpipe_core::plan::{ChunkedCopy, Chunks, Machine, Pages, Start};
 
-use super::super::connection::Buffers;
 use super::super::figure::{Curve, Figure, Values};
 use super::super::rows::all_to_all_ns;
-use super::super::system::System;
 use super::runs::{Runs, Way, message_sizes};
 use super::{bandwidth, curve, measured, sizes};
+use crate::measured::connection::Buffers;
+use crate::measured::system::System;
 
 const GRAPHENE: &Machine = &Machine::GRAPHENE;
 const INFINI: &Machine = &Machine::INFINI;

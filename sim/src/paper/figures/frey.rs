@@ -3,12 +3,12 @@
 use superpipe_core::plan::{Machine, Pages};
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::Experiment;
 use super::super::figure::{Curve, Figure, Values};
 use super::super::rows::throughput;
-use super::super::system::System;
 use super::{curve, measured, sizes};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
+use crate::measured::system::System;
 
 const T3: &Machine = &Machine::CHELSIO_T3;
 /// Buffers that are measured. The paper goes to 2 GB, beyond which nothing changes.

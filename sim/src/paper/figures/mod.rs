@@ -136,7 +136,7 @@ fn measured<const N: usize>(
     measure: impl Fn(u64) -> Result<[f64; N], String> + Sync,
 ) -> Result<Vec<Curve>, String> {
     let longest_first: Vec<u64> = sizes.iter().rev().copied().collect();
-    let mut values = super::workers::map(&longest_first, |bytes| Ok((*bytes, measure(*bytes)?)))?;
+    let mut values = crate::measured::workers::map(&longest_first, |bytes| Ok((*bytes, measure(*bytes)?)))?;
     values.reverse();
     let of_one = |(number, title): (usize, &&'static str)| Curve {
         title,

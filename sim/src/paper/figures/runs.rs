@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use superpipe_core::plan::Machine;
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::Experiment;
 use super::super::figure::{Curve, Figure, Values};
-use super::super::workers;
 use super::{bandwidth, curve, sizes};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
+use crate::measured::workers;
 
 /// Smallest and largest message.
 const MESSAGE_BYTES: [u64; 2] = [1 << 10, 64 << 20];

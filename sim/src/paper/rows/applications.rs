@@ -5,12 +5,12 @@
 use superpipe_core::plan::{Machine, Pages};
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::exchange::Exchange;
-use super::super::experiment::Experiment;
-use super::super::machine::simulated;
 use super::super::row::{Bound, Row, Source};
 use super::{K, M, on_graphene, register_ns, superpipeline};
+use crate::measured::connection::Buffers;
+use crate::measured::exchange::Exchange;
+use crate::measured::experiment::Experiment;
+use crate::measured::machine::simulated;
 
 /// Hosts of an all-to-all. The text has 8 ranks.
 const HOSTS: usize = 4;

@@ -3,10 +3,10 @@
 use superpipe_core::plan::Machine;
 use superpipe_core::{Config, FlagPlace, Layout, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::{BLOCK_BYTES, Experiment};
 use super::super::row::{Bound, Row, Source};
 use super::{M, of_wire, on_graphene, superpipeline};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::{BLOCK_BYTES, Experiment};
 
 pub(super) fn copy_large() -> Result<Row, String> {
     let copy = on_graphene(Protocol::Copy, Buffers::Unnamed, 64 * M);

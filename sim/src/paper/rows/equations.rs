@@ -4,11 +4,11 @@
 use superpipe_core::plan::{Chunks, Machine, Pages, Start};
 use superpipe_core::{Config, FirstChunk, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
 use super::chunks::{optimal_chunk, pipeline as pipeline_of};
 use super::{K, M, superpipeline, whole};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
 
 const MODEL: superpipe_core::plan::Profile = Machine::GRAPHENE.profile;
 /// Sizes of messages, each four times the one before.

@@ -3,10 +3,10 @@
 use superpipe_core::plan::Machine;
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
 use super::{K, M, superpipeline};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
 
 /// Threshold of the rendezvous in Figure 7 (Denis, section 5). Shorter messages are copied.
 const RENDEZVOUS_BYTES: u32 = 32 << 10;

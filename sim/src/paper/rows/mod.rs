@@ -16,9 +16,9 @@ pub(super) use t3::throughput;
 use superpipe_core::plan::Machine;
 use superpipe_core::{Config, Protocol};
 
-use super::connection::Buffers;
-use super::experiment::Experiment;
 use super::row::Row;
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;

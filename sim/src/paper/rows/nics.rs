@@ -5,10 +5,10 @@ use core::fmt::Write;
 use superpipe_core::plan::{Machine, Memory, Plan, Planner, Reason, Terms, Way};
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::{BLOCK_BYTES, Experiment};
 use super::super::row::{Bound, Row, Source};
 use super::{K, M};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::{BLOCK_BYTES, Experiment};
 
 const MACHINES: [Machine; 3] = [Machine::NIC_100G, Machine::NIC_200G, Machine::NIC_400G];
 

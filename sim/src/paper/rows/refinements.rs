@@ -3,9 +3,9 @@
 use superpipe_core::plan::{Chunks, Machine, Profile};
 use superpipe_core::{Config, FirstChunk};
 
-use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
 use super::{K, M, register_cached_ns, register_ns, superpipeline, whole};
+use crate::measured::experiment::Experiment;
 
 const MODEL: Profile = Machine::GRAPHENE.profile;
 

@@ -3,11 +3,11 @@
 use superpipe_core::plan::{CopyStep, Machine, PageSize, Pages, Profile, Registration};
 use superpipe_core::{Config, Protocol};
 
-use super::super::connection::Buffers;
-use super::super::experiment::Experiment;
 use super::super::row::{Bound, Row, Source};
-use super::super::system::System;
 use super::{K, M, first_that};
+use crate::measured::connection::Buffers;
+use crate::measured::experiment::Experiment;
+use crate::measured::system::System;
 
 const T3: Machine = Machine::CHELSIO_T3;
 const HUGE: Pages = Pages { size: PageSize::Huge, are_resident: true };
