@@ -54,7 +54,7 @@ pub struct TuningOptions {
 
     /// How many times as large each chunk is as the one before: 1 to 4 [default: 1.5]
     #[arg(long, value_name = "Q", value_parser = growth, help_heading = "Superpipeline")]
-    pub growth: Option<u16>,
+    pub growth: Option<u32>,
 
     /// Copy chunks out block by block while they arrive, or, if off, once they are whole [default: on]
     #[arg(long, value_enum, value_name = "SWITCH", help_heading = "Superpipeline")]
@@ -134,9 +134,9 @@ impl Switch {
 
 /// Parses the value of `--growth`, in 1/256.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 4, times 256")]
-fn growth(text: &str) -> Result<u16, String> {
+fn growth(text: &str) -> Result<u32, String> {
     match text.parse::<f64>() {
-        Ok(growth) if (1.0..=4.0).contains(&growth) => Ok((growth * 256.0).round() as u16),
+        Ok(growth) if (1.0..=4.0).contains(&growth) => Ok((growth * 256.0).round() as u32),
         Ok(_) | Err(_) => Err("must be a number from 1 to 4, such as 1.5".to_owned()),
     }
 }

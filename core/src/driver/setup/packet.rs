@@ -173,14 +173,15 @@ impl Packet {
         self.0[LANDING_AT] = tuning.landing.map_or(0, |landing| 1 + index(&LANDINGS, &landing));
         self.0[RECEIVES_AT] = tuning.receives.unwrap_or(0);
         // One that is too large is refused by either end.
-        for (at, value) in
-            [(SMALL_BUFFER_AT, tuning.small_buffer_bytes), (THRESHOLD_AT, tuning.threshold_bytes)]
-        {
+        for (at, value) in [
+            (SMALL_BUFFER_AT, tuning.small_buffer_bytes),
+            (THRESHOLD_AT, tuning.threshold_bytes),
+            (GROWTH_AT, tuning.growth_q8),
+        ] {
             self.set(at, u16::try_from(value.unwrap_or(0)).unwrap_or(u16::MAX).to_le_bytes());
         }
         self.0[GROUP_AT] = tuning.group_blocks.unwrap_or(0);
         self.set(C0_AT, tuning.c0_bytes.unwrap_or(0).to_le_bytes());
-        self.set(GROWTH_AT, tuning.growth_q8.unwrap_or(0).to_le_bytes());
         self.0[FIRST_CHUNK_AT] = tuning.first_chunk.map_or(0, |first| 1 + index(&FirstChunk::ALL, &first));
         self.0[SUB_BLOCKS_AT] = tuning.sub_blocks.map_or(0, |is_on| 1 + u8::from(is_on));
         self.0[TRIPLE_BUFFER_AT] = tuning.triple_buffer.map_or(0, |is_on| 1 + u8::from(is_on));
@@ -192,7 +193,7 @@ impl Packet {
     /// An unknown choice.
     pub fn tuning(&self) -> Result<Tuning, PacketError> {
         let number = |at| Some(u32::from_le_bytes(self.get(at))).filter(|value| *value != 0);
-        let short = |at| Some(u16::from_le_bytes(self.get(at))).filter(|value| *value != 0);
+        let short = |at| Some(u16::from_le_bytes(self.get(at)).into()).filter(|value| *value != 0);
         Ok(Tuning {
             protocol: choice(&Protocol::ALL, self.0[13])?,
             arrival: choice(&ARRIVALS, self.0[14])?,
@@ -203,8 +204,8 @@ impl Packet {
             chunk_bytes: number(24),
             landing: choice(&LANDINGS, self.0[LANDING_AT])?,
             receives: Some(self.0[RECEIVES_AT]).filter(|receives| *receives != 0),
-            small_buffer_bytes: short(SMALL_BUFFER_AT).map(u32::from),
-            threshold_bytes: short(THRESHOLD_AT).map(u32::from),
+            small_buffer_bytes: short(SMALL_BUFFER_AT),
+            threshold_bytes: short(THRESHOLD_AT),
             c0_bytes: number(C0_AT),
             growth_q8: short(GROWTH_AT),
             first_chunk: choice(&FirstChunk::ALL, self.0[FIRST_CHUNK_AT])?,

@@ -96,7 +96,7 @@ pub struct Tuning {
     /// C0 in bytes, at most 1 MiB, since a connection is warmed up with messages of twice as much: what goes before a CTS, and the first chunk. A message up to this size needs no rendezvous. Default 64 KiB.
     pub c0_bytes: Option<u32>,
     /// q in 1/256, 256 to 1024: how much larger each chunk of the superpipeline is than the one before. Default 384, which is 1.5.
-    pub growth_q8: Option<u16>,
+    pub growth_q8: Option<u32>,
     /// When the first chunk of a message longer than C0 is copied and sent. Default: with the RTS.
     pub first_chunk: Option<FirstChunk>,
     /// Whether chunks are copied out block by block while they arrive. Default: they are.
@@ -223,9 +223,8 @@ impl Defaults {
     fn refined(&self, listening: &Tuning, connecting: &Tuning) -> Result<Config, Disagreement> {
         let base = Config::default();
         let c0_bytes = proposed_by_either("c0", listening.c0_bytes, connecting.c0_bytes, Proposal::Number)?;
-        let growth_q8 = proposed_by_either("growth", listening.growth_q8, connecting.growth_q8, |growth| {
-            Proposal::Number(growth.into())
-        })?;
+        let (ours, theirs) = (listening.growth_q8, connecting.growth_q8);
+        let growth_q8 = proposed_by_either("growth", ours, theirs, Proposal::Number)?;
         let first_chunk = proposed_by_either(
             "first-chunk",
             listening.first_chunk,
@@ -243,7 +242,7 @@ impl Defaults {
         }
         Ok(Config {
             c0_bytes,
-            growth_q8: growth_q8.map_or(base.growth_q8, u32::from),
+            growth_q8: growth_q8.unwrap_or(base.growth_q8),
             first_chunk: first_chunk.unwrap_or(base.first_chunk),
             sub_blocks: sub_blocks.unwrap_or(base.sub_blocks),
             triple_buffer: triple_buffer.unwrap_or(base.triple_buffer),
@@ -287,7 +286,7 @@ impl Negotiated {
             arrival: Some(config.arrival),
             folds: Some(config.folds),
             c0_bytes: Some(config.c0_bytes),
-            growth_q8: Some(low_half(config.growth_q8)),
+            growth_q8: Some(config.growth_q8),
             first_chunk: Some(config.first_chunk),
             sub_blocks: Some(config.sub_blocks),
             triple_buffer: Some(config.triple_buffer),
@@ -367,12 +366,6 @@ impl Negotiated {
         let bytes_max = bytes_max.max(own_bytes);
         if bytes <= bytes_max { Ok(()) } else { Err(Disagreement::Landing { bytes, bytes_max, by }) }
     }
-}
-
-/// Returns a growth in 1/256, which is at most 1,024.
-const fn low_half(growth_q8: u32) -> u16 {
-    let [.., high, low] = growth_q8.to_be_bytes();
-    u16::from_be_bytes([high, low])
 }
 
 /// Returns the bytes of a block that no end proposes: those of the fabric, or the smallest power of two times these with which a ring of the proposed
