@@ -70,10 +70,13 @@ impl<F: Fabric> Endpoint<F> {
         let has_claim = source
             .is_some_and(|source| matches!(self.sender.next_remote(source.id), RemoteNext::Write { .. }));
         let Counters { remote_bytes_sent, bytes_received, .. } = self.counters;
+        // A chunk that is copied while its CTS is awaited counts then, and when it is sent.
+        let built =
+            self.sender.blocks_sent().wrapping_mul(2).wrapping_add(u64::from(self.sender.prepared() > 0));
         View {
             // A block that is taken out in parts counts with each.
             moved: [
-                self.sender.blocks_sent().wrapping_add(remote_bytes_sent),
+                built.wrapping_add(remote_bytes_sent),
                 self.receiver.consumed().wrapping_add(bytes_received),
             ],
             is_open: [!self.sender.can_start(), self.receiver.open().is_some()],

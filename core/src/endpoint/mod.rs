@@ -277,6 +277,7 @@ impl<F: Fabric> Endpoint<F> {
             + self.receiver.inlines
             + self.receiver.chunks
             + bytes_received
+            + self.sender.prepared() as u64
             + (controls_sent + controls_received - growth_controls)
     }
 

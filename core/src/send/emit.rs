@@ -5,6 +5,7 @@ use crate::copying::{CopyKernel, Plan};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::recording;
+use crate::slices::Gather;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::{Header, Length, Rts, RtsFields};
 use crate::wire::layout::{Landing, Layout, Piece};
@@ -136,17 +137,9 @@ impl<F: Fabric> Sender<F> {
         let mut crc = self.arrival.seed(fabric, self.sequence, piece.bytes);
         match payload {
             Payload::Gathered(gather) => {
-                let (mut at, mut rest) = (piece.at, piece.bytes as usize);
-                while rest > 0 {
-                    let run = gather.take(rest);
-                    fabric.copy_in(link, memory, at, run, kernel);
-                    if is_checked {
-                        crc = fabric.crc(run, crc);
-                    }
-                    rest -= run.len();
-                    at += u32::try_from(run.len()).unwrap_or(0);
-                    debug_assert!(!run.is_empty(), "the caller has these bytes");
-                }
+                crc = self
+                    .copy_piece(fabric, link, gather, piece, kernel, is_checked.then_some(crc))
+                    .unwrap_or(crc);
                 if piece.bytes > 0 {
                     self.record_copy(fabric, link, begin, j, piece.bytes as usize);
                 }
@@ -155,6 +148,29 @@ impl<F: Fabric> Sender<F> {
                 crc = fabric.crc_in(link, memory, piece.at, piece.bytes, crc);
             }
             Payload::InPlace | Payload::Prepared(_) => {}
+        }
+        crc
+    }
+
+    /// Copies a piece of the payload to its place, and returns the CRC of it if `crc` has one to go on from.
+    #[inline]
+    pub(super) fn copy_piece(
+        &self,
+        fabric: &mut F,
+        link: &mut F::Link,
+        gather: &mut Gather<'_>,
+        piece: Piece,
+        kernel: CopyKernel,
+        mut crc: Option<u32>,
+    ) -> Option<u32> {
+        let (mut at, mut rest) = (piece.at, piece.bytes as usize);
+        while rest > 0 {
+            let run = gather.take(rest);
+            fabric.copy_in(link, self.landing.memory, at, run, kernel);
+            crc = crc.map(|crc| fabric.crc(run, crc));
+            rest -= run.len();
+            at += u32::try_from(run.len()).unwrap_or(0);
+            debug_assert!(!run.is_empty(), "the caller has these bytes");
         }
         crc
     }

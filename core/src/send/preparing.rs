@@ -14,7 +14,6 @@ use crate::fabric::Fabric;
 use crate::recording;
 use crate::slices::Gather;
 use crate::wire::header::Length;
-use crate::wire::layout::Landing;
 
 impl<F: Fabric> Sender<F> {
     /// Returns how many bytes may be prepared now, of `wanted` that the caller has: at most C0, so that a message has bytes left for later
@@ -41,19 +40,12 @@ impl<F: Fabric> Sender<F> {
     ) {
         let Some(length) = self.open.as_ref().map(|open| open.length) else { return };
         let begin = recording::begin(fabric, link);
-        let Landing { memory, layout } = self.landing;
+        let layout = self.landing.layout;
         let (first, kernel) = (self.at, self.chosen_kernel(length));
         let (blocks, is_left) = (layout.blocks_for(bytes), !layout.can_right_align(bytes));
         for j in layout.groups(0, blocks) {
             let piece = layout.piece(first, blocks, bytes, is_left, j);
-            let (mut at, mut rest) = (piece.at, piece.bytes as usize);
-            while rest > 0 {
-                let run = gather.take(rest);
-                fabric.copy_in(link, memory, at, run, kernel);
-                rest -= run.len();
-                at += u32::try_from(run.len()).unwrap_or(0);
-                debug_assert!(!run.is_empty(), "the caller has these bytes");
-            }
+            self.copy_piece(fabric, link, gather, piece, kernel, None);
         }
         let (sequence, block) = (self.sequence, self.produced);
         record!(fabric, link, since begin, CopyIn { sequence, block, bytes });
