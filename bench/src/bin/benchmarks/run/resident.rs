@@ -182,11 +182,13 @@ mod tests {
     use std::process::Command;
     use std::{env, fs, process};
 
-    /// A harness of a shell: its two processes echo what they read, the client as an object.
+    /// A harness of a shell: its two processes echo what they read, the client as an object. The server's pipe is open before
+    /// the first test, as a server's that takes part in each test: what nobody has opened yet is lost with its writer.
     const ECHO: &str = r#"
+        exec 3<"$2.server"
         echo a banner
         echo '{"event":"version","version":"shell 1"}'
-        (n=0; while read -r test; do n=$((n + 1)); done <"$2.server"; echo "$n tests" >"$2.ended") &
+        (n=0; while read -r test; do n=$((n + 1)); done <&3; echo "$n tests" >"$2.ended") &
         while read -r test; do
             [ "$test" != stop ] || { echo too bad >&2; exit 3; }
             echo '{"event":"aside"}'
