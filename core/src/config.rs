@@ -160,7 +160,7 @@ impl Config {
     pub(crate) const fn asks_cts(&self) -> bool {
         match self.protocol {
             Protocol::Eager | Protocol::Provision => false,
-            Protocol::Superpipeline => !matches!(self.first_chunk, FirstChunk::WithoutCts),
+            Protocol::Superpipeline | Protocol::Auto => !matches!(self.first_chunk, FirstChunk::WithoutCts),
             Protocol::Copy | Protocol::Pipeline | Protocol::Register | Protocol::RegisterCached => true,
         }
     }

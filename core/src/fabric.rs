@@ -13,6 +13,7 @@ use crate::copying::{CopyKernel, KernelSet};
 use crate::error::WcError;
 use crate::job::{Busy, Finished, Job, Registration, Ticket};
 use crate::nanos::Nanos;
+use crate::plan::Terms;
 use crate::planning::Planning;
 use crate::recorder::Recorder;
 use crate::wire::Crc32c;
@@ -364,6 +365,10 @@ pub trait Fabric {
     fn recorder(&mut self, _: &Self::Link) -> Option<&mut Recorder> {
         None
     }
+
+    /// Begins to plan the messages that this end of the link sends, with these terms, if that is wanted and has not begun. Core calls it before the first
+    /// message that can be planned, if [`Auto`](crate::Protocol::Auto) was negotiated: a planner that idle connections have no use for can be made here.
+    fn begin_planning(&mut self, _: &Self::Link, _: Terms) {}
 
     /// Returns the planner of the messages that this end of the link sends, if they are planned. Without one, the negotiated protocol is used. Core calls it
     /// for each message that an operation sends, and at each chunk, so it must cost no more than a branch.

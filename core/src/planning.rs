@@ -206,44 +206,54 @@ impl Planning {
         self.pending.front().is_some_and(|pending| pending.end.is_some())
     }
 
-    /// Observes the messages that are over. `is_over` tells that of a message whose last chunk was sent with these blocks, and `is_open` of one whose last chunk was
-    /// not sent that it may still be.
-    pub(crate) fn look(
+    /// Begins a look for messages that are over. Returns the time of the look before.
+    pub(crate) const fn begin_look(&mut self, now: Nanos) -> Nanos {
+        core::mem::replace(&mut self.looked, now)
+    }
+
+    /// Observes the next message that is over, and returns it if its time counts. `is_over` tells that of a message whose last chunk was sent with these blocks, and
+    /// `is_open` of one whose last chunk was not sent that it may still be; `looked`: the look before this one.
+    pub(crate) fn next_over(
         &mut self,
-        now: Nanos,
+        [looked, now]: [Nanos; 2],
         is_open: impl Fn(MessageKey) -> bool,
         is_over: impl Fn(MessageKey, u64) -> bool,
-    ) {
-        let looked = self.looked;
-        self.looked = now;
+    ) -> Option<Planned> {
         while let Some(&pending) = self.pending.front() {
             match pending.end {
-                None if is_open(pending.id) => return,
+                None if is_open(pending.id) => return None,
                 None => _ = self.pending.pop_front(),
                 Some((blocks, ended)) if is_over(pending.id, blocks) => {
                     self.pending.pop_front();
-                    self.observe(&pending, now, now.0.saturating_sub(looked.0.max(ended.0)));
+                    let observed = self.observe(&pending, now, now.0.saturating_sub(looked.0.max(ended.0)));
+                    if observed.is_some() {
+                        return observed;
+                    }
                 }
-                Some(_) => return,
+                Some(_) => return None,
             }
         }
+        None
     }
 
-    fn observe(&mut self, pending: &Pending, now: Nanos, gap_ns: u64) {
+    fn observe(&mut self, pending: &Pending, now: Nanos, gap_ns: u64) -> Option<Planned> {
         let Pending { bytes, memory, plan, is_declined, .. } = *pending;
         let took_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
         let is_seen_in_time = gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
         self.over = now;
         if !pending.is_timed {
-            return;
+            return None;
         }
         let Plan { way, reason, predicted_ns, .. } = plan;
-        self.last = Some(Planned { bytes, memory, way, reason, predicted_ns, took_ns, is_declined });
         if is_declined {
             self.planner.declined(bytes, memory, way);
         } else if is_seen_in_time {
             self.planner.observe(bytes, memory, way, took_ns as f64);
+        } else {
+            return None;
         }
+        self.last = Some(Planned { bytes, memory, way, reason, predicted_ns, took_ns, is_declined });
+        self.last
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::wire::grant::PeerAccess;
+
 /// The growth factor q is in units of 1/256.
 pub(crate) const Q_ONE: u32 = 256;
 
@@ -28,11 +30,15 @@ pub enum Protocol {
     /// memory, and copies messages of [`Config::one_copy_bytes`](crate::Config::one_copy_bytes) (4 KiB) and more straight out of it. All others are sent as with
     /// superpipeline. wire.md 4.8, 4.9.
     RegisterCached,
+    /// Each message goes the way that is expected to be fastest: through the landing buffer as superpipeline, as pipeline or eagerly, or as with
+    /// [`Register`](Self::Register) or [`RegisterCached`](Self::RegisterCached) out of memory that allows it. A planner chooses that the fabric lends
+    /// (docs/model.md). Without one, messages go as with register-cached.
+    Auto,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Eager,
         Self::Copy,
         Self::Pipeline,
@@ -40,6 +46,7 @@ impl Protocol {
         Self::Provision,
         Self::Register,
         Self::RegisterCached,
+        Self::Auto,
     ];
 
     /// Returns the name that tools use.
@@ -53,12 +60,35 @@ impl Protocol {
             Self::Provision => "provision",
             Self::Register => "register",
             Self::RegisterCached => "register-cached",
+            Self::Auto => "auto",
         }
     }
 
     /// Returns true if a message goes by remote writes where both ends have registered memory for it.
     pub(crate) const fn is_zero_copy(self) -> bool {
-        matches!(self, Self::Register | Self::RegisterCached)
+        matches!(self, Self::Register | Self::RegisterCached | Self::Auto)
+    }
+
+    /// Returns true if a message may go by remote writes out of memory that is registered for it alone.
+    #[must_use]
+    pub const fn registers_each(self) -> bool {
+        matches!(self, Self::Register | Self::Auto)
+    }
+
+    /// Returns true if a message may go out of memory that stays registered, or that the receiver maps.
+    #[must_use]
+    pub const fn uses_registered(self) -> bool {
+        matches!(self, Self::RegisterCached | Self::Auto)
+    }
+
+    /// Returns the access to memory of an end that its peer may have with direct store. By [`Auto`](Self::Auto), which nobody asked for, nothing is
+    /// mapped whose pages either end can remove. wire.md 6.4.
+    pub(crate) const fn exposes(self) -> Option<PeerAccess> {
+        match self {
+            Self::RegisterCached => Some(PeerAccess::Write),
+            Self::Auto => Some(PeerAccess::Read),
+            _ => None,
+        }
     }
 
     /// Returns true if a transfer in chunks begins with C0 bytes.
@@ -69,7 +99,7 @@ impl Protocol {
     /// Returns the protocol of a transfer whose payload comes in chunks.
     pub(crate) const fn in_chunks(self) -> Self {
         match self {
-            Self::Register | Self::RegisterCached => Self::Superpipeline,
+            Self::Register | Self::RegisterCached | Self::Auto => Self::Superpipeline,
             Self::Eager | Self::Copy | Self::Pipeline | Self::Superpipeline | Self::Provision => self,
         }
     }

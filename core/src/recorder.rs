@@ -11,6 +11,7 @@ use crate::copying::CopyKernel;
 use crate::error::Failure;
 pub use crate::job::JobKind;
 use crate::nanos::Nanos;
+use crate::plan::{Memory, Reason, Way};
 pub use crate::wire::control::Kind as ControlKind;
 use crate::wire::header::Length;
 
@@ -148,6 +149,21 @@ pub enum Step {
     WindowChosen {
         /// Bytes of the window.
         bytes: u32,
+    },
+    /// A planned message was over: acknowledged, and its memory released. Takes its service time. docs/model.md.
+    Planned {
+        /// Bytes of the message.
+        bytes: u64,
+        /// Its memory.
+        memory: Memory,
+        /// The way that was chosen.
+        way: Way,
+        /// The reason.
+        reason: Reason,
+        /// Nanoseconds that were predicted.
+        predicted_ns: u64,
+        /// It went in blocks instead.
+        is_declined: bool,
     },
     /// The connection failed.
     Failed(Failure),

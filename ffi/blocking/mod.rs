@@ -209,10 +209,10 @@ impl<A: DriverAccess> Blocking<A> {
         self.access().close(reason, deadline)
     }
 
-    /// Begins to plan messages, with a planner that has observed nothing.
-    pub(crate) fn plan_messages(&mut self) {
+    /// Begins to plan messages, with a planner that has observed nothing: now, or when the first one comes that can be planned.
+    pub(crate) fn plan_messages(&mut self, is_later: bool) {
         let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-        fabric.plan(driver.endpoint());
+        fabric.plan(driver.endpoint(), is_later);
     }
 
     /// Explains how the next message of this length and memory would go.

@@ -1,5 +1,8 @@
 //! A connection that both ends agreed on: before it is warmed up, and after.
 
+use superpipe_core::Protocol;
+use superpipe_core::driver::setup::LandingMode;
+
 use super::dispatch::AnyConnection;
 use super::{Blocking, Exclusive, WarmingUp};
 use crate::deadline::Deadline;
@@ -35,9 +38,14 @@ where
         Ok(self.into_ready())
     }
 
-    /// Returns the connection, warm or not.
+    /// Returns the connection, warm or not. From now on its messages are planned, if that was negotiated: those of the warm-up would teach what
+    /// a cold connection takes.
     pub(super) fn into_ready(self) -> ReadyConnection {
-        let Self { blocking, description, peer, .. } = self;
+        let Self { mut blocking, description, peer, .. } = self;
+        if description.protocol == Protocol::Auto {
+            // An idle connection whose landing is on demand has next to no memory, hence no planner either.
+            blocking.plan_messages(description.landing == LandingMode::OnDemand);
+        }
         ReadyConnection { inner: blocking.into(), description, peer }
     }
 }

@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
+use superpipe_core::Reason;
 use superpipe_core::driver::{Drive, Received, SendOperation};
-use superpipe_core::{Protocol, Reason};
 
 use super::Blocking;
 use super::access::DriverAccess;
@@ -95,11 +95,11 @@ impl<A: DriverAccess> Blocking<A> {
         deadline: Deadline,
     ) -> Result<Registered, Error> {
         let protocol = self.access().hold().driver.endpoint().config().protocol;
-        if protocol != Protocol::RegisterCached {
+        if !protocol.uses_registered() {
             return Err(Error::new(
                 ErrorKind::Usage,
                 format!(
-                    "the connection has the protocol {protocol}; propose register-cached in Tuning::protocol to register buffers with it"
+                    "the connection has the protocol {protocol}; propose auto or register-cached in Tuning::protocol to register buffers with it"
                 ),
             ));
         }

@@ -1,6 +1,6 @@
 //! Connecting and accepting over shared memory.
 
-use superpipe_core::{Arrival, Protocol};
+use superpipe_core::Arrival;
 
 use superpipe_core::driver::setup::{Packet, Text};
 
@@ -134,7 +134,7 @@ pub(super) fn join(
     let handshake::Established { segments, negotiated, fenced, share, serves, memory } = established;
     let provisioned_bytes = share.bytes() + segments.small_bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let exposing = (negotiated.config.protocol == Protocol::RegisterCached).then_some(&share);
+    let exposing = negotiated.config.protocol.uses_registered().then_some(&share);
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, exposing);
     let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
     let arrival_reason = arrival_reason(negotiated.config.arrival);

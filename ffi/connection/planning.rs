@@ -13,7 +13,7 @@ impl Connection {
     /// 8 KiB here, and nothing later. Halves of a connection go on planning. Of a connection that is
     /// planned already, what was learnt is forgotten.
     pub fn plan_messages(&mut self) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.plan_messages());
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.plan_messages(false));
     }
 
     /// Explains how the next message of `bytes` bytes in such memory would go, unless it is a trial, with the time that each way is expected to take. `None` unless messages

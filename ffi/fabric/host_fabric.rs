@@ -76,8 +76,9 @@ pub unsafe trait HostFabric:
     /// Begins to record, with an empty recorder, or ends it and forgets what was recorded.
     #[cfg(feature = "recorder")]
     fn record(&mut self, on: bool);
-    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing. A fabric may have none.
-    fn plan(&mut self, _: &Endpoint<Self>) {}
+    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing; `is_later`: when the first one comes that can be planned.
+    /// A fabric may have no planner.
+    fn plan(&mut self, _: &Endpoint<Self>, _is_later: bool) {}
     /// Returns true while the peer's end exists. Makes a system call.
     fn is_alive(&self, link: &Self::Link) -> bool;
     /// Returns the reason for the loss of the peer, if one is known.

@@ -1,10 +1,12 @@
 //! What a fabric lends to core on request: the recorder and the planner of its one connection.
 
+use std::mem;
+
 use superpipe_core::Planning;
 use superpipe_core::plan::{Planner, Profile, Terms};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
-use superpipe_core::{Endpoint, Fabric, Protocol};
+use superpipe_core::{Endpoint, Fabric};
 
 /// Recorder and planner of a connection. Neither is there unless it was asked for.
 #[derive(Debug, Default)]
@@ -12,6 +14,8 @@ pub(crate) struct Observers {
     #[cfg(feature = "recorder")]
     recorder: Option<Box<Recorder>>,
     planning: Option<Box<Planning>>,
+    /// messages are planned from the first one on that can be
+    plans_later: bool,
 }
 
 impl Observers {
@@ -32,24 +36,22 @@ impl Observers {
         self.planning.as_deref_mut()
     }
 
-    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing and knows this profile. Whoever has asked for another protocol than these
-    /// gets that.
-    pub(crate) fn plan<F: Fabric>(&mut self, endpoint: &Endpoint<F>, profile: Profile) {
-        let config = endpoint.config();
-        let has_zero_copy = match config.protocol {
-            Protocol::Superpipeline => false,
-            Protocol::Register | Protocol::RegisterCached => true,
-            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => return,
-        };
-        let terms = Terms {
-            is_direct: F::DIRECT,
-            landing_bytes: endpoint.peer_landing_bytes(),
-            folds: config.folds,
-            c0_bytes: config.c0_bytes,
-            one_copy_bytes: config.one_copy_bytes,
-            has_zero_copy,
-            has_split: false,
-        };
-        self.planning = Some(Box::new(Planning::new(Planner::new(profile, terms))));
+    /// Begins to plan the messages of an endpoint, with a planner that has observed nothing and knows this profile: at once, or when the first message comes that can
+    /// be planned. Whoever has asked for another protocol gets that.
+    pub(crate) fn plan<F: Fabric>(&mut self, endpoint: &Endpoint<F>, profile: Profile, is_later: bool) {
+        self.plans_later = is_later;
+        let terms = endpoint.planning_terms().filter(|_| !is_later);
+        self.planning = terms.map(|terms| planning(profile, terms));
     }
+
+    /// Begins to plan messages if it was to begin later.
+    pub(crate) fn begin_planning(&mut self, profile: Profile, terms: Terms) {
+        if mem::take(&mut self.plans_later) {
+            self.planning = Some(planning(profile, terms));
+        }
+    }
+}
+
+fn planning(profile: Profile, terms: Terms) -> Box<Planning> {
+    Box::new(Planning::new(Planner::new(profile, terms)))
 }

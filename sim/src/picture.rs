@@ -160,6 +160,7 @@ impl Painter {
             | Step::Compared { .. }
             | Step::KernelChosen(_)
             | Step::WindowChosen { .. }
+            | Step::Planned { .. }
             | Step::JobBegin { .. } => {}
         }
     }

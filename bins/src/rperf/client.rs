@@ -7,6 +7,7 @@ use super::link::Link;
 use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
 use super::options::{ClientOptions, Test};
 use super::output::Output;
+use super::planned::LastPlanned;
 use super::row::{Row, percent};
 use super::runs::{Done, Figures, Pattern, Run};
 use super::samples::{Samples, Scale};
@@ -67,6 +68,7 @@ struct Outcome {
     /// time from sending RUN to receiving DONE
     took: Duration,
     copies: Copies,
+    planned: Option<LastPlanned>,
 }
 
 /// Measures every size of the options.
@@ -113,6 +115,7 @@ fn send_plan(link: &mut Link<'_>, options: &ClientOptions) -> Result<(Plan, Read
         wait: options.wait.map(crate::command_line::options::Wait::strategy),
         memory: options.memory(),
         is_verified: options.verify,
+        is_registered: options.registered,
         core: link.session.core(),
         seed: RandomState::new().hash_one(0),
         bytes_max: options.sizes.max(),
@@ -194,6 +197,10 @@ impl Client<'_> {
                 .session
                 .print_if(self.link.session.common.verbose, &format!("{}: {}", Bytes(bytes), outcome.copies));
         }
+        if let Some(planned) = &outcome.planned {
+            let session = self.link.session;
+            session.print_if(session.common.verbose, &format!("planned: {}", planned.explanation));
+        }
         self.last = Some(run);
         Ok(self.row(&run, &first, &outcome))
     }
@@ -266,7 +273,9 @@ impl Client<'_> {
             Pattern::Stream => done.figures,
             _ => samples.figures(Scale { trips: 2, reading_ns: self.reading_ns }),
         };
-        Ok(Outcome { figures, usage, peer_usage: (done.cpu_ns, done.wall_ns), took: begin.elapsed(), copies })
+        let planned = LastPlanned::of(self.link.data(), run.bytes);
+        let peer_usage = (done.cpu_ns, done.wall_ns);
+        Ok(Outcome { figures, usage, peer_usage, took: begin.elapsed(), copies, planned })
     }
 
     /// Connects once more to the server, which listens again.
@@ -283,6 +292,7 @@ impl Client<'_> {
 
     fn row(&self, run: &Run, first: &Outcome, outcome: &Outcome) -> Row {
         let [copy_in, copy_out] = outcome.copies.kernels_of(run.bytes);
+        let planned = outcome.planned.as_ref();
         let mut row = Row {
             event: "result",
             test: self.options.test,
@@ -307,6 +317,11 @@ impl Client<'_> {
             split_copy_percent: outcome.copies.split_percent(),
             registrations_hit: outcome.copies.hit,
             registrations_missed: outcome.copies.missed,
+            planned_way: planned.map(|planned| planned.way),
+            planned_reason: planned.map(|planned| planned.reason),
+            planned_memory: planned.map(|planned| planned.memory),
+            predicted_us: planned.map(|planned| planned.predicted_us),
+            took_us: planned.map(|planned| planned.took_us),
             copy_in,
             copy_out,
             window_bytes: outcome.copies.window_bytes,

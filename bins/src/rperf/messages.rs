@@ -68,6 +68,8 @@ pub struct Plan {
     pub memory: Memory,
     /// contents are compared also while messages are timed
     pub is_verified: bool,
+    /// messages go out of registered buffers, also by another protocol than register-cached
+    pub is_registered: bool,
     /// core that the client is pinned to
     pub core: Option<u32>,
     /// seed of all contents
@@ -99,7 +101,7 @@ impl Plan {
         bytes[0] = VERSION;
         bytes[1] = self.wait.map_or(0, wait_number);
         bytes[2] = self.memory as u8;
-        bytes[3] = self.is_verified.into();
+        bytes[3] = u8::from(self.is_verified) | u8::from(self.is_registered) << 1;
         bytes[4..8].copy_from_slice(&self.core.unwrap_or(NOT_PINNED).to_le_bytes());
         bytes[8..16].copy_from_slice(&self.seed.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.bytes_max.to_le_bytes());
@@ -122,7 +124,7 @@ impl Plan {
             3 => Memory::Advised,
             _ => return Err(Violation("asks for an unknown kind of memory")),
         };
-        if bytes[3] > 1 {
+        if bytes[3] > 3 {
             return Err(Violation("sent a PLAN with an unknown flag"));
         }
         let bytes_max = word(&bytes[16..24]);
@@ -132,7 +134,8 @@ impl Plan {
         Ok(Self {
             wait: if bytes[1] == 0 { None } else { Some(wait_of(bytes[1])?) },
             memory,
-            is_verified: bytes[3] == 1,
+            is_verified: bytes[3] & 1 != 0,
+            is_registered: bytes[3] & 2 != 0,
             core: core_of(&bytes[4..8]),
             seed: word(&bytes[8..16]),
             bytes_max,
@@ -212,6 +215,7 @@ pub(super) mod tests {
         wait: Some(WaitStrategy::Yield),
         memory: Memory::Plain,
         is_verified: true,
+        is_registered: false,
         core: Some(3),
         seed: 0x0102_0304_0506_0708,
         bytes_max: 4096,
@@ -229,16 +233,18 @@ pub(super) mod tests {
 
     #[test]
     fn plans_round_trip_and_wrong_ones_are_distinguished() {
-        for plan in
-            [PLAN, Plan { wait: None, core: None, memory: Memory::Reused, is_verified: false, ..PLAN }]
-        {
+        for plan in [
+            PLAN,
+            Plan { is_registered: true, ..PLAN },
+            Plan { wait: None, core: None, memory: Memory::Reused, is_verified: false, ..PLAN },
+        ] {
             assert_eq!(Plan::decode(&plan.encode()), Ok(plan));
         }
         let wrong = |at, value| changed(PLAN.encode(), at, value, Plan::decode);
         assert!(wrong(0, 2).contains("another version"));
         assert!(wrong(1, 4).contains("unknown wait strategy"));
         assert!(wrong(2, 9).contains("kind of memory"));
-        assert!(wrong(3, 2).contains("flag"));
+        assert!(wrong(3, 4).contains("flag"));
         assert!(wrong(23, 1).contains("1 GiB") && wrong(19, 0x41).contains("1 GiB"));
         assert!((24..32).all(|at| wrong(at, 1).contains("reserved")));
         assert!(Plan::decode(&[]).is_err() && Plan::decode(&[0; 33]).is_err());

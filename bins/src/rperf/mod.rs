@@ -26,6 +26,7 @@ pub mod messages;
 pub mod options;
 pub mod output;
 pub mod perform;
+pub mod planned;
 pub mod plot;
 pub mod row;
 pub mod runs;

@@ -64,7 +64,7 @@ Measurement:
   message starts the clock. --fresh affects only the destination: the sender
   has always written the data that it sends.
 
-  With --protocol register-cached each end sends out of registered buffers,
+  With --registered or --protocol register-cached each end sends out of registered buffers,
   which are registered before anything is timed. Over shared memory the other
   end copies messages of 4 KiB and more straight out of them: one copy instead
   of two. A stream is then sent out of two buffers in turn. The client writes each
@@ -176,6 +176,11 @@ pub struct ClientOptions {
         value_parser = clap::value_parser!(u32).range(1..=1000)
     )]
     pub reconnect: Option<u32>,
+
+    /// Send out of registered buffers at both ends, as --protocol register-cached always does. With --protocol auto the planner chooses whether
+    /// they are copied once or go as other messages; another protocol cannot have them
+    #[arg(long)]
+    pub registered: bool,
 
     /// Compare the contents of every message, also of the timed ones; the comparison itself is not timed
     #[arg(long)]

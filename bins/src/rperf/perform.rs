@@ -27,7 +27,8 @@ impl End {
         // Over RDMA trust is about registered buffers.
         let is_trusted = link.session.common.route.trust_peer && description.fabric == "shm";
         self.use_node(description.memory.node());
-        self.use_registered(description.protocol == Protocol::RegisterCached, is_trusted);
+        let is_registered = self.plan.is_registered || description.protocol == Protocol::RegisterCached;
+        self.use_registered(is_registered, is_trusted);
         let count = match (run.pattern, is_prepared) {
             (Pattern::Stream, true) => stream::window(run.bytes, self.is_registered),
             // One is written while the peer reads the other.

@@ -56,6 +56,16 @@ pub struct Row {
     pub registrations_hit: u64,
     /// messages out of registered buffers that went through the ring: not mapped yet, or refused
     pub registrations_missed: u64,
+    /// way of the newest planned message of this size that the client sent and whose time counts; none: no message of this size was planned
+    pub planned_way: Option<&'static str>,
+    /// reason for that way
+    pub planned_reason: Option<&'static str>,
+    /// what the client knew of its memory: unnamed, fresh, kept
+    pub planned_memory: Option<&'static str>,
+    /// time that was predicted for it, until it is acknowledged and its memory released
+    pub predicted_us: Option<f64>,
+    /// time that it took
+    pub took_us: Option<f64>,
     /// kernel of the client's copies into the server's landing buffer, of messages of this size, at the end
     pub copy_in: &'static str,
     /// kernel of its copies out of its own

@@ -5,6 +5,7 @@
 //! be joined.
 
 use super::mark::{Job, Mark, MarkKind};
+use super::planned::Planned;
 use super::track::Track;
 use core::mem;
 use serde::Serialize;
@@ -16,6 +17,7 @@ use std::io::{self, Write};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Send,
+    Planned,
     CopyIn,
     Wire(u32),
     CopyOut,
@@ -85,8 +87,9 @@ impl Lane {
     const fn number(self) -> u32 {
         match self {
             Self::Send => 1,
-            Self::CopyIn => 2,
-            Self::Wire(index) => 3 + index,
+            Self::Planned => 2,
+            Self::CopyIn => 3,
+            Self::Wire(index) => 4 + index,
             Self::CopyOut => 10_001,
             Self::Receive => 10_002,
             Self::Waits => 10_003,
@@ -98,6 +101,7 @@ impl Lane {
     fn name(self) -> String {
         match self {
             Self::Send => "send".into(),
+            Self::Planned => "planned".into(),
             Self::CopyIn => "copy in".into(),
             Self::Wire(0) => "wire".into(),
             Self::Wire(index) => format!("wire {}", index + 1),
@@ -205,6 +209,17 @@ impl ProcessEvents<'_> {
             MarkKind::WindowChosen { bytes } => {
                 self.signal(begin, "window chosen".into(), json!({"bytes": bytes}));
             }
+            MarkKind::Planned(Planned { bytes, memory, way, reason, predicted_ns, declined }) => {
+                let args = json!({
+                    "bytes": bytes,
+                    "memory": memory.name(),
+                    "reason": reason.name(),
+                    "predicted_us": microseconds(predicted_ns),
+                    "took_us": microseconds(end - begin),
+                    "declined": declined,
+                });
+                self.span(Lane::Planned, [begin, end], way.name().into(), args);
+            }
             MarkKind::Failed { ref why } => self.signal(begin, "failed".into(), json!({"why": why})),
         }
     }
@@ -253,6 +268,7 @@ impl ProcessEvents<'_> {
         self.lanes.insert(lane);
         let cat = match lane {
             Lane::Send | Lane::Receive => "transfer",
+            Lane::Planned => "plan",
             Lane::CopyIn | Lane::CopyOut => "copy",
             Lane::Wire(_) => "wire",
             Lane::Waits => "wait",

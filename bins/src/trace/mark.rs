@@ -1,5 +1,6 @@
 //! Recorded events in a form that can be written to a file, sent to the other end, and checked there.
 
+use super::planned::Planned;
 use serde::{Deserialize, Serialize};
 use superpipe::recorder::{CAPACITY, ChosenKernel, ControlKind, JobKind, Record, Step};
 use superpipe::{CopyKernel, Length};
@@ -71,6 +72,8 @@ pub enum MarkKind {
     KernelChosen { out: bool, class_bytes: u64, kernel: Kernel },
     /// another window was chosen
     WindowChosen { bytes: u32 },
+    /// a planned message was over; its span is its service time
+    Planned(Planned),
     /// the connection failed
     Failed { why: String },
 }
@@ -291,6 +294,9 @@ impl From<Step> for MarkKind {
                 Self::KernelChosen { out: is_out, class_bytes, kernel: kernel.into() }
             }
             Step::WindowChosen { bytes } => Self::WindowChosen { bytes },
+            Step::Planned { bytes, memory, way, reason, predicted_ns, is_declined } => {
+                Self::Planned(Planned { bytes, memory, way, reason, predicted_ns, declined: is_declined })
+            }
             Step::Failed(failure) => Self::Failed { why: failure.to_string() },
         }
     }

@@ -7,6 +7,7 @@
 pub mod chrome;
 pub mod mark;
 pub mod picture;
+pub mod planned;
 pub mod timeline;
 pub mod track;
 

@@ -6,7 +6,6 @@ use crate::exposing::ExposedState;
 use crate::fabric::Fabric;
 use crate::job::{Buffer, Exposed};
 use crate::plan::Memory;
-use crate::protocol::Protocol;
 use crate::send::TransferId;
 use crate::wire::control::Control;
 use crate::wire::grant::PeerAccess;
@@ -25,7 +24,7 @@ impl<F: Fabric> Endpoint<F> {
     /// until the peer has mapped it, messages go through the ring. The bytes of a message must stay as they are from the call that sends it
     /// until the memory [is not shared](Self::is_shared) any more.
     ///
-    /// Returns `None` if [`EXPOSED_MAX`](crate::EXPOSED_MAX) places are taken, if the connection does not use the protocol register-cached
+    /// Returns `None` if [`EXPOSED_MAX`](crate::EXPOSED_MAX) places are taken, if the connection does not use the protocol register-cached or auto
     /// on a fabric with direct store, or if it has ended or ends.
     pub fn expose(&mut self, fabric: &mut F, buffer: Buffer) -> Option<Exposed> {
         self.expose_for(fabric, buffer, PeerAccess::Read)
@@ -35,13 +34,13 @@ impl<F: Fabric> Endpoint<F> {
     /// receives. Messages out of it go through the ring. The peer can write into it as long as it likes: only a peer that is trusted keeps to
     /// what it was offered.
     ///
-    /// Returns `None` as [`expose`](Self::expose) does. Places of both kinds of memory are the same eight.
+    /// Returns `None` as [`expose`](Self::expose) does, and by the protocol auto. Places of both kinds of memory are the same eight.
     pub fn expose_writable(&mut self, fabric: &mut F, buffer: Buffer) -> Option<Exposed> {
         self.expose_for(fabric, buffer, PeerAccess::Write)
     }
 
     fn expose_for(&mut self, fabric: &mut F, buffer: Buffer, access: PeerAccess) -> Option<Exposed> {
-        if !F::DIRECT || !self.exposing.is_agreed || self.has_stopped_exposing() {
+        if !F::DIRECT || !self.exposing.agrees_to(access) || self.has_stopped_exposing() {
             return None;
         }
         let exposed = self.exposing.exposer.expose(buffer, access)?;
@@ -95,7 +94,7 @@ impl<F: Fabric> Endpoint<F> {
         offset: u32,
     ) -> Result<Option<ExposedSend>, RefusedSend> {
         let may_name = F::DIRECT
-            && self.config.protocol == Protocol::RegisterCached
+            && self.config.protocol.uses_registered()
             && bytes >= u64::from(self.config.one_copy_bytes)
             && self.exposing.exposer.may_name(exposed, offset, bytes);
         if !may_name {
@@ -180,7 +179,12 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Handles a control message about memory that is exposed.
     pub(super) fn handle_exposing(&mut self, control: Control) -> Result<(), ProtocolError> {
-        if !self.exposing.is_agreed {
+        let access = match control {
+            Control::Expose { access, .. } => access,
+            Control::Offer { .. } => PeerAccess::Write,
+            _ => PeerAccess::Read,
+        };
+        if !self.exposing.agrees_to(access) {
             return Err(ProtocolError::ExposeNotAgreed);
         }
         // Nothing is unmapped either: the application may still read in place what it was shown.

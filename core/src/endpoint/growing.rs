@@ -7,7 +7,7 @@ use crate::fabric::Fabric;
 use crate::memory::{Growth, Purpose, Retired};
 use crate::nanos::Nanos;
 use crate::wire::control::Control;
-use crate::wire::grant::GrowReason;
+use crate::wire::grant::{GrowReason, PeerAccess};
 use crate::wire::header::Length;
 
 impl<F: Fabric> Endpoint<F> {
@@ -58,7 +58,7 @@ impl<F: Fabric> Endpoint<F> {
                     self.counters.registration_ns += ns;
                     self.counters.registrations_failed += u64::from(has_failed && !job.takes_back());
                 }
-            } else if self.exposing.is_agreed {
+            } else if self.exposing.agrees_to(PeerAccess::Read) {
                 let over = self.exposing.handle_finished(ticket, result, self.receiver.sources_mut());
                 if let Some((job, time)) = over {
                     let look = view.look(job, direction_of(job));

@@ -28,7 +28,6 @@ use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
 use crate::fabric::{Fabric, times_copies};
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
-use crate::protocol::Protocol;
 use crate::receive::Receiver;
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};
@@ -199,7 +198,7 @@ impl<F: Fabric> Endpoint<F> {
             wants_ack: false,
             pending_cts: None,
             zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
-            exposing: Exposing::new(F::DIRECT && config.protocol == Protocol::RegisterCached),
+            exposing: Exposing::new(if F::DIRECT { config.protocol.exposes() } else { None }),
             pending_close: None,
             has_sent_close: false,
             events: heapless::Deque::new(),

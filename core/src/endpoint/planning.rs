@@ -3,14 +3,46 @@
 use super::Endpoint;
 use crate::config::Config;
 use crate::fabric::Fabric;
-use crate::plan::{Memory, Plan};
+use crate::nanos::Nanos;
+use crate::plan::{Memory, Plan, Terms};
+use crate::planning::Planned;
+use crate::protocol::Protocol;
 use crate::send::TransferId;
 use crate::wire::sequence::is_before;
 
 impl<F: Fabric> Endpoint<F> {
-    /// Plans a message that is about to begin, if messages of this end are planned.
+    /// Returns the terms of a planner of the messages that this end sends. `None` if another protocol was asked for, which they get.
+    #[must_use]
+    pub fn planning_terms(&self) -> Option<Terms> {
+        let config = &self.config;
+        let has_zero_copy = match config.protocol {
+            Protocol::Superpipeline => false,
+            Protocol::Register | Protocol::RegisterCached | Protocol::Auto => true,
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => return None,
+        };
+        Some(Terms {
+            is_direct: F::DIRECT,
+            landing_bytes: self.peer_landing_bytes(),
+            folds: config.folds,
+            c0_bytes: config.c0_bytes,
+            one_copy_bytes: config.one_copy_bytes,
+            has_zero_copy,
+            has_split: false,
+        })
+    }
+
+    /// Plans a message that is about to begin, if messages of this end are planned. With direct store only those out of mapped memory have a choice.
     pub(super) fn plan(&mut self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
-        fabric.planning(&self.link)?;
+        if F::DIRECT && memory != Memory::Kept {
+            return None;
+        }
+        if fabric.planning(&self.link).is_none() {
+            if self.config.protocol != Protocol::Auto {
+                return None;
+            }
+            fabric.begin_planning(&self.link, self.planning_terms()?);
+            fabric.planning(&self.link)?;
+        }
         let now = fabric.now();
         let is_idle = self.is_nearly_idle(fabric, bytes);
         let landing_bytes = self.peer_landing_bytes();
@@ -36,9 +68,21 @@ impl<F: Fabric> Endpoint<F> {
         fabric.planning(&self.link).and_then(|planning| planning.held_memory(bytes))
     }
 
-    /// Returns the policy of a message that was planned.
-    pub(super) fn planned_config(&self, plan: Option<Plan>) -> Config {
-        plan.map_or(self.config, |plan| Config {
+    /// Returns the policy of a message in such memory: that of its plan, if it was planned.
+    pub(super) fn message_config(&self, plan: Option<Plan>, memory: Memory) -> Config {
+        let Some(plan) = plan else {
+            let protocol = match (self.config.protocol, memory) {
+                (Protocol::Auto, Memory::Kept) => Protocol::RegisterCached,
+                (Protocol::Auto, _) => Protocol::Superpipeline,
+                (negotiated, _) => negotiated,
+            };
+            return Config { protocol, ..self.config };
+        };
+        if F::DIRECT {
+            // Its chunks are those that the copies were tuned with.
+            return Config { protocol: plan.way.protocol(), ..self.config };
+        }
+        Config {
             protocol: plan.way.protocol(),
             c0_bytes: plan.c0_bytes,
             growth_q8: plan.growth_q8,
@@ -47,7 +91,7 @@ impl<F: Fabric> Endpoint<F> {
                 (most, bytes) => bytes.min(most),
             },
             ..self.config
-        })
+        }
     }
 
     /// Notes that the message that was planned last has begun, and, if all of it is sent, its end.
@@ -118,16 +162,24 @@ impl<F: Fabric> Endpoint<F> {
             let now = fabric.now();
             let [_, acked] = self.sender.blocks();
             let (sender, zero_copy) = (&self.sender, &self.zero_copy);
-            let Some(planning) = fabric.planning(&self.link) else { return };
-            planning.look(
-                now,
-                |key| sender.open_key() == Some(key),
-                |key, blocks| {
-                    let is_held = zero_copy.source.is_some_and(|source| source.id.key() == key);
-                    !is_before(acked, blocks) && !is_held
-                },
-            );
-            self.wants_ack |= planning.awaits_ack();
+            let is_open = |key| sender.open_key() == Some(key);
+            let is_over = |key, blocks| {
+                let is_held = zero_copy.source.is_some_and(|source| source.id.key() == key);
+                !is_before(acked, blocks) && !is_held
+            };
+            let Some(looked) = fabric.planning(&self.link).map(|planning| planning.begin_look(now)) else {
+                return;
+            };
+            while let Some(planning) = fabric.planning(&self.link) {
+                let Some(planned) = planning.next_over([looked, now], is_open, is_over) else {
+                    self.wants_ack |= planning.awaits_ack();
+                    return;
+                };
+                let Planned { bytes, memory, way, reason, is_declined, .. } = planned;
+                let (predicted_ns, begin) =
+                    (planned.predicted_ns as u64, now.0.saturating_sub(planned.took_ns));
+                record!(fabric, &self.link, since Some(Nanos(begin)), Planned { bytes, memory, way, reason, predicted_ns, is_declined });
+            }
         }
     }
 }

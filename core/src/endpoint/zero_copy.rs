@@ -69,7 +69,7 @@ impl<F: Fabric> Endpoint<F> {
             if !self.may_send() {
                 return Err(RefusedSend::Closed);
             }
-            let config = self.planned_config(plan);
+            let config = self.message_config(plan, kind);
             let id = self.start_by(&config, tag, Length::Exact(bytes))?;
             self.note_planned(fabric, id, bytes);
             return Ok((id, false));
@@ -88,7 +88,7 @@ impl<F: Fabric> Endpoint<F> {
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }
-        let config = self.planned_config(plan);
+        let config = self.message_config(plan, kind);
         if !config.protocol.is_zero_copy() {
             let id = self.start_by(&config, tag, Length::Exact(bytes))?;
             self.note_planned(fabric, id, bytes);

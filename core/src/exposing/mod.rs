@@ -31,6 +31,7 @@ use crate::job::{JobKind, JobResult, Ticket};
 use crate::job_time::JobTime;
 use crate::nanos::Nanos;
 use crate::wire::control::Control;
+use crate::wire::grant::PeerAccess;
 use crate::wire::sequence::after;
 
 /// Most memories of one direction that the peer maps at a time, each in a place of its own.
@@ -54,8 +55,8 @@ pub enum ExposedState {
 /// Both halves at one end.
 #[derive(Clone, Debug)]
 pub(crate) struct Exposing<R, A> {
-    /// Both ends agreed on the protocol register-cached, over direct store.
-    pub(crate) is_agreed: bool,
+    /// Access to memory of an end that both ends agreed on, over direct store.
+    pub(crate) agreed: Option<PeerAccess>,
     /// Anything may have to be done by [`Endpoint::progress`](crate::Endpoint::progress).
     pub(crate) is_active: bool,
     pub(crate) exposer: Exposer<R>,
@@ -66,16 +67,21 @@ pub(crate) struct Exposing<R, A> {
 }
 
 impl<R: Copy, A: Copy> Exposing<R, A> {
-    pub(crate) const fn new(is_agreed: bool) -> Self {
+    pub(crate) const fn new(agreed: Option<PeerAccess>) -> Self {
         let times = [JobTime::new(Nanos(0)); 2];
         Self {
-            is_agreed,
+            agreed,
             is_active: false,
             exposer: Exposer::new(),
             mapper: Mapper::new(),
             offers: Offers::new(),
             times,
         }
+    }
+
+    /// Returns true if memory may be exposed for such access: what may be written may also be read.
+    pub(crate) fn agrees_to(&self, access: PeerAccess) -> bool {
+        self.agreed.is_some_and(|agreed| agreed as u8 >= access as u8)
     }
 
     /// Begins the jobs that are due. Returns their number.
@@ -155,7 +161,7 @@ impl<R: Copy, A: Copy> Exposing<R, A> {
 
 impl<R, A> Hash for Exposing<R, A> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let Self { is_agreed: _, is_active, exposer, mapper, offers, times: _ } = self;
+        let Self { agreed: _, is_active, exposer, mapper, offers, times: _ } = self;
         (is_active, exposer, mapper, offers).hash(hasher);
     }
 }

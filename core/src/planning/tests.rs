@@ -26,7 +26,9 @@ fn observations(planning: &Planning, memory: Memory, way: Way) -> u8 {
 }
 
 fn look(planning: &mut Planning, now_ns: u64, open: Option<MessageKey>, acked: u64) {
-    planning.look(Nanos(now_ns), |key| open == Some(key), |_, blocks| acked >= blocks);
+    let now = Nanos(now_ns);
+    let looked = planning.begin_look(now);
+    while planning.next_over([looked, now], |key| open == Some(key), |_, blocks| acked >= blocks).is_some() {}
 }
 
 #[test]

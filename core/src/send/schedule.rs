@@ -143,7 +143,8 @@ impl Schedule {
             | Protocol::Copy
             | Protocol::Provision
             | Protocol::Register
-            | Protocol::RegisterCached => (max_bytes, Q_ONE),
+            | Protocol::RegisterCached
+            | Protocol::Auto => (max_bytes, Q_ONE),
         };
         let largest = match protocol {
             Protocol::Superpipeline if config.chunk_bytes != 0 => config.chunk_bytes.clamp(block, max_bytes),

@@ -221,8 +221,10 @@ fn a_cancel_drops_what_is_prepared() {
 #[test]
 fn only_growing_chunks_have_a_prepared_one() {
     for protocol in Protocol::ALL {
-        let prepares =
-            matches!(protocol, Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached);
+        let prepares = matches!(
+            protocol,
+            Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached | Protocol::Auto
+        );
         let mut t = Sender::<Posted>::new(FirstChunk::DuringRendezvous, Length::Exact(9000));
         assert_eq!(t.end.cancel(&mut t.fabric, t.id, Reason(1)), Ok(()));
         t.end.set_protocol(protocol);

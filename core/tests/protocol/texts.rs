@@ -112,6 +112,7 @@ fn a_wait_that_is_over_says_why() {
         WaitStrategyParseError => "unknown wait strategy; use spin, yield or sleep",
         Protocol::Superpipeline => "superpipeline",
     }
-    let names = ["eager", "copy", "pipeline", "superpipeline", "provision", "register", "register-cached"];
+    let names =
+        ["eager", "copy", "pipeline", "superpipeline", "provision", "register", "register-cached", "auto"];
     assert_eq!(Protocol::ALL.map(Protocol::name), names);
 }

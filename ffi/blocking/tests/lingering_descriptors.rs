@@ -311,8 +311,9 @@ fn a_trap_with_a_wake_byte_holds_no_receive_and_no_drop() {
             drop(connection);
             kind
         });
+        // An end that maps buffers of the peer reads the packet, and may find that it is none of them.
         let kind = received();
-        assert!(matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout), "{kind:?}");
+        assert!(matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout | ErrorKind::Protocol), "{kind:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::os::monotonic_ns;
 use crate::os::step_time::add_steps;
 use superpipe_core::Planning;
 use superpipe_core::driver::setup::{GROWTH_SLAB_BYTES, LandingMode, Negotiated};
+use superpipe_core::plan::{Machine, Terms};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
@@ -318,6 +319,10 @@ impl Fabric for Rdma {
     #[inline]
     fn recorder(&mut self, _: &RdmaLink) -> Option<&mut Recorder> {
         self.observers.recorder()
+    }
+
+    fn begin_planning(&mut self, _: &RdmaLink, terms: Terms) {
+        self.observers.begin_planning(Machine::NIC_100G.profile, terms);
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 use superpipe_core::plan::Machine;
-use superpipe_core::{Config, Endpoint, Protocol, RecvMemory, SendMemory};
+use superpipe_core::{Config, Endpoint, RecvMemory, SendMemory};
 
 // SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
 // addresses are mapped as long; `at` checks that the named bytes are inside them, and no region gives out references.
@@ -34,8 +34,8 @@ unsafe impl HostFabric for Rdma {
         self.observers.record(on);
     }
 
-    fn plan(&mut self, endpoint: &Endpoint<Self>) {
-        self.observers.plan(endpoint, Machine::NIC_100G.profile);
+    fn plan(&mut self, endpoint: &Endpoint<Self>, is_later: bool) {
+        self.observers.plan(endpoint, Machine::NIC_100G.profile, is_later);
     }
 
     fn is_alive(&self, link: &RdmaLink) -> bool {
@@ -61,7 +61,7 @@ unsafe impl HostFabric for Rdma {
         len: usize,
     ) -> Option<SendMemory> {
         let Config { protocol, c0_bytes, .. } = *endpoint.config();
-        if protocol != Protocol::Register || len <= c0_bytes as usize {
+        if !protocol.registers_each() || len <= c0_bytes as usize {
             return None;
         }
         // SAFETY: the caller promises it.
@@ -76,7 +76,7 @@ unsafe impl HostFabric for Rdma {
         len: usize,
     ) -> Option<RecvMemory> {
         let Config { protocol, c0_bytes, .. } = *endpoint.config();
-        if protocol != Protocol::Register || len <= c0_bytes as usize {
+        if !protocol.registers_each() || len <= c0_bytes as usize {
             return None;
         }
         // SAFETY: the caller promises it.
@@ -91,7 +91,7 @@ unsafe impl HostFabric for Rdma {
         part: Range<usize>,
     ) -> Option<SendMemory> {
         let Config { protocol, c0_bytes, .. } = *endpoint.config();
-        if protocol != Protocol::RegisterCached || part.len() <= c0_bytes as usize {
+        if !protocol.uses_registered() || part.len() <= c0_bytes as usize {
             return None;
         }
         endpoint.link_mut().memory.lending.lend_source(memory, part.start)
@@ -103,7 +103,7 @@ unsafe impl HostFabric for Rdma {
         memory: &Arc<RegisteredMemory>,
     ) -> Option<RecvMemory> {
         let Config { protocol, c0_bytes, .. } = *endpoint.config();
-        if protocol != Protocol::RegisterCached || memory.len() <= c0_bytes as usize {
+        if !protocol.uses_registered() || memory.len() <= c0_bytes as usize {
             return None;
         }
         let lending = &mut endpoint.link_mut().memory.lending;

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use superpipe_core::driver::setup::{GROWTH_DELAY, GROWTH_SLAB_BYTES};
-use superpipe_core::plan::Machine;
+use superpipe_core::plan::{Machine, Terms};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
@@ -350,6 +350,10 @@ impl Fabric for Shm {
         self.observers.recorder()
     }
 
+    fn begin_planning(&mut self, _: &ShmLink, terms: Terms) {
+        self.observers.begin_planning(Machine::SHARED_MEMORY.profile, terms);
+    }
+
     #[inline]
     fn planning(&mut self, _: &ShmLink) -> Option<&mut Planning> {
         self.observers.planning()
@@ -375,8 +379,8 @@ unsafe impl HostFabric for Shm {
         self.observers.record(on);
     }
 
-    fn plan(&mut self, endpoint: &Endpoint<Self>) {
-        self.observers.plan(endpoint, Machine::SHARED_MEMORY.profile);
+    fn plan(&mut self, endpoint: &Endpoint<Self>, is_later: bool) {
+        self.observers.plan(endpoint, Machine::SHARED_MEMORY.profile, is_later);
     }
 
     fn is_alive(&self, link: &ShmLink) -> bool {

@@ -34,6 +34,10 @@ impl Shm {
         self.tend_buffers(endpoint);
         let known = exposing(endpoint)?.own.of(memory).map(|entry| (entry.id, entry.exposed));
         match known {
+            // A buffer that is sent once is copied sooner than mapped. One that comes again may come often.
+            None if endpoint.config().protocol == Protocol::Auto => {
+                self.enter(endpoint, memory, MayGo::Old);
+            }
             None => self.expose_new(endpoint, memory, MayGo::Old),
             Some((id, None)) => self.expose_as(endpoint, id, MayGo::Old),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
@@ -152,18 +156,27 @@ impl Shm {
 
     /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared and `may_go`.
     fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, may_go: MayGo) {
-        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
+        if let Some(id) = self.enter(endpoint, memory, may_go) {
+            self.expose_as(endpoint, id, may_go);
+        }
+    }
+
+    /// Enters a buffer into the table, if there is room or can be made: that of a buffer that is not shared and `may_go`. Returns its number.
+    fn enter(
+        &mut self,
+        endpoint: &mut Endpoint<Self>,
+        memory: &Arc<RegisteredMemory>,
+        may_go: MayGo,
+    ) -> Option<u64> {
+        let own = exposing(endpoint).map(|exposing| &mut exposing.own)?;
         match own.enter(memory) {
-            Ok(id) => self.expose_as(endpoint, id, may_go),
+            Ok(id) => Some(id),
             Err(Full) => {
                 // Nothing else needs to have polled for them, and they say what the peer has read.
                 endpoint.poll_acknowledgements(self);
-                if let Some((id, exposed)) = oldest(endpoint, may_go) {
-                    self.withdraw(endpoint, id, exposed);
-                    if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
-                        self.expose_as(endpoint, id, may_go);
-                    }
-                }
+                let (id, exposed) = oldest(endpoint, may_go)?;
+                self.withdraw(endpoint, id, exposed);
+                exposing(endpoint)?.own.enter(memory).ok()
             }
         }
     }
@@ -228,7 +241,7 @@ impl Shm {
 /// Returns true if messages of so many bytes out of mapped memory are copied once.
 fn is_for_one_copy(endpoint: &Endpoint<Shm>, bytes: usize) -> bool {
     let config = endpoint.config();
-    config.protocol == Protocol::RegisterCached && bytes >= config.one_copy_bytes as usize
+    config.protocol.uses_registered() && bytes >= config.one_copy_bytes as usize
 }
 
 fn exposing(endpoint: &mut Endpoint<Shm>) -> Option<&mut Exposing> {

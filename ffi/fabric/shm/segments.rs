@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use superpipe_core::driver::setup::{LandingMode, Negotiated};
-use superpipe_core::{CONTROL_PAGE_BYTES, Layout, Protocol};
+use superpipe_core::{CONTROL_PAGE_BYTES, Layout};
 
 use super::ancillary::SentFd;
 use super::segment::{Segment, SegmentError};
@@ -93,12 +93,13 @@ fn small_segment_bytes(negotiated: &Negotiated) -> u64 {
 /// Takes the share of the budget for the segments of both ends. It grows if they do.
 pub(super) fn take_share(negotiated: &Negotiated) -> Result<BudgetShare, OverBudget> {
     let bytes = 2 * first_segment_bytes(negotiated);
-    match (negotiated.landing, negotiated.config.protocol) {
+    match negotiated.landing {
+        LandingMode::OnDemand => BudgetShare::open(MemoryKind::Shared, bytes),
         // Registered buffers are lent to it.
-        (LandingMode::OnDemand, _) | (_, Protocol::RegisterCached) => {
+        LandingMode::AtConnect if negotiated.config.protocol.uses_registered() => {
             BudgetShare::open(MemoryKind::Shared, bytes)
         }
-        (LandingMode::AtConnect, _) => BudgetShare::take(MemoryKind::Shared, bytes),
+        LandingMode::AtConnect => BudgetShare::take(MemoryKind::Shared, bytes),
     }
 }
 

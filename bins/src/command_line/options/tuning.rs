@@ -28,7 +28,7 @@ pub struct RouteOptions {
 /// Protocol, layout and arrival mode of a connection.
 #[derive(Debug, Clone, Args)]
 pub struct TuningOptions {
-    /// Protocol of transfers [default: superpipeline]. Give this and the next three options at one end, or equally at both ends;
+    /// Protocol of transfers [default: auto]. Give this and the next three options at one end, or equally at both ends;
     /// they affect only the speed
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Tuning")]
     pub protocol: Option<ProtocolOption>,
@@ -223,6 +223,8 @@ pub enum Checksum {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtocolOption {
+    /// for each message the one that a cost model and what messages took expect to be fastest
+    Auto,
     /// chunks as soon as there is room, without a rendezvous
     Eager,
     /// rendezvous, then one copy in, one write, one copy out
@@ -344,6 +346,7 @@ impl Wait {
 impl ProtocolOption {
     fn protocol(self) -> Protocol {
         match self {
+            Self::Auto => Protocol::Auto,
             Self::Eager => Protocol::Eager,
             Self::Copy => Protocol::Copy,
             Self::Pipeline => Protocol::Pipeline,

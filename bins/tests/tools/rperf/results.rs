@@ -11,7 +11,7 @@ const FIELDS: [&str; 11] = [
     "gb_per_s",
 ];
 /// Further fields, in order.
-const MORE_FIELDS: [&str; 34] = [
+const MORE_FIELDS: [&str; 39] = [
     "iterations",
     "batch",
     "fresh",
@@ -25,6 +25,11 @@ const MORE_FIELDS: [&str; 34] = [
     "split_copy_percent",
     "registrations_hit",
     "registrations_missed",
+    "planned_way",
+    "planned_reason",
+    "planned_memory",
+    "predicted_us",
+    "took_us",
     "copy_in",
     "copy_out",
     "window_bytes",
@@ -75,7 +80,7 @@ fn json_has_one_object_per_size_with_all_fields() {
             assert_eq!((&object["event"], &object["test"]), (&"result".into(), &test.into()));
             assert_eq!((&object["iterations"], &object["batch"]), (&20.into(), &1.into()));
             assert_eq!((&object["fresh"], &object["verified"]), (&"none".into(), &"before".into()));
-            assert_eq!((&object["protocol"], &object["wait"]), (&"superpipeline".into(), &"yield".into()));
+            assert_eq!((&object["protocol"], &object["wait"]), (&"auto".into(), &"yield".into()));
             assert_eq!(object["version"], env!("CARGO_PKG_VERSION"));
             assert_eq!((&object["core"], &object["peer_core"]), (&Value::Null, &Value::Null));
         }
@@ -113,7 +118,7 @@ fn the_table_shows_settings_and_one_line_per_size() {
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 9, "{out}");
     assert!(lines[1].contains("latency: half a round trip"), "{out}");
-    assert!(lines[2].contains("shm, superpipeline, arrival by flag, 128 blocks of 4 KiB"), "{out}");
+    assert!(lines[2].contains("shm, auto, arrival by flag, 128 blocks of 4 KiB"), "{out}");
     assert!(lines[3].contains("reused and resident; contents compared before timing"), "{out}");
     assert!(lines[4].contains(&format!("yield; core {core} here, {core} at the server")), "{out}");
     let names: Vec<_> = lines[6].split_whitespace().collect();
@@ -317,6 +322,31 @@ fn verbose_names_the_copies_of_each_size() {
     client.assert_done();
     server.assert_done();
     assert!(client.said.contains("1 MiB: 100 % of the bytes sent were copied once"), "{}", client.said);
+}
+
+/// Which ways are tried in so few messages depends on what they take; each answer must be one of those that such memory allows.
+#[test]
+fn planned_messages_have_their_way_and_times() {
+    let scratch = Scratch::new("perf-planned");
+    for (more, memory, ways) in [
+        (&[][..], "unnamed", &["superpipeline", "pipeline", "eager"][..]),
+        (&["--registered"], "kept", &["superpipeline", "pipeline", "eager", "one-copy"]),
+    ] {
+        let arguments = [&["-v", "--sizes", "2K,1M", "--json=-"], more, &QUICK[..]].concat();
+        let (out, client, server) = scratch.measure(&arguments);
+        client.assert_done();
+        server.assert_done();
+        let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [short, long] = &objects[..] else { panic!("{objects:?}") };
+        assert_eq!((&short["planned_way"], &short["took_us"]), (&Value::Null, &Value::Null));
+        assert_eq!((&long["protocol"], &long["planned_memory"]), (&"auto".into(), &memory.into()));
+        assert!(ways.contains(&long["planned_way"].as_str().unwrap()), "{long:?}");
+        assert!(long["predicted_us"].as_f64().unwrap() > 0.0 && long["took_us"].as_f64().unwrap() > 0.0);
+        assert!(client.said.contains(&format!("planned: 1048576 {memory}: ")), "{}", client.said);
+    }
+    let (_, client, _) =
+        scratch.measure(&[&["--protocol", "superpipeline", "--registered"], &QUICK[..]].concat());
+    assert!(client.said.contains("propose auto or register-cached"), "{}", client.said);
 }
 
 /// The server offers its buffer before it sends the answer that the client waits for, so the client's messages find it.

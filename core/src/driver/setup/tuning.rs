@@ -87,7 +87,7 @@ impl Defaults {
 /// ones, or one that is out of its range, the handshake fails with [`Disagreement`], which the library reports as `Usage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Protocol of transfers. Default: superpipeline.
+    /// Protocol of transfers. Default: [`Auto`](Protocol::Auto), chosen for each message.
     pub protocol: Option<Protocol>,
     /// Arrival mode. Default: the fastest that the fabric supports. Over shared memory, notify is refused.
     pub arrival: Option<Arrival>,
@@ -185,7 +185,7 @@ impl Defaults {
         let small_buffer_bytes = small_buffer_bytes.unwrap_or(base.small_buffer_bytes);
         let small = small_layout(small_buffer_bytes);
         let config = Config {
-            protocol: protocol.unwrap_or(base.protocol),
+            protocol: protocol.unwrap_or(Protocol::Auto),
             arrival: arrival.unwrap_or(self.arrival),
             folds: folds.unwrap_or(base.folds),
             chunk_bytes: chunk_bytes.unwrap_or(base.chunk_bytes),
@@ -315,7 +315,8 @@ impl Negotiated {
             | Protocol::Pipeline
             | Protocol::Superpipeline
             | Protocol::Register
-            | Protocol::RegisterCached => None,
+            | Protocol::RegisterCached
+            | Protocol::Auto => None,
         }
     }
 

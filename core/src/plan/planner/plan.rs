@@ -27,6 +27,18 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 8] = [
+        Self::ShortMessage,
+        Self::OnlyOne,
+        Self::Predicted,
+        Self::Measured,
+        Self::Trial,
+        Self::HeldByHysteresis,
+        Self::Invested,
+        Self::OtherDeclined,
+    ];
+
     /// Returns the name that tools use.
     #[must_use]
     pub const fn name(self) -> &'static str {

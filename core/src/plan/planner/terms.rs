@@ -168,8 +168,8 @@ impl Terms {
         let posted = self.has_zero_copy && !self.is_direct;
         match way {
             Way::Superpipeline => true,
-            // Up to C0 they are the same as the superpipeline.
-            Way::Pipeline | Way::Eager => below - 1 > u64::from(self.c0_bytes),
+            // Up to C0 they are the same as the superpipeline. With direct store a chunk costs no write of its own, so none is better than the other.
+            Way::Pipeline | Way::Eager => !self.is_direct && below - 1 > u64::from(self.c0_bytes),
             Way::Register => posted && matches!(kind, Kind::Fresh | Kind::Keepable),
             Way::RegisterCached => posted && kind == Kind::Kept,
             Way::OneCopy => self.is_mapped(kind) && below > u64::from(self.one_copy_bytes),

@@ -170,7 +170,7 @@ fn the_chunk_and_withdrawn_have_the_words_of_wire_md() {
 fn what_was_not_agreed_is_a_violation() {
     let messages = [[9, 0, 100, 0], [10, 0, 0, 0], [10, 0, 0, 1], [11, 0, 0, 0]];
     for words in messages {
-        for protocol in Protocol::ALL.into_iter().filter(|it| *it != Protocol::RegisterCached) {
+        for protocol in Protocol::ALL.into_iter().filter(|it| !it.uses_registered()) {
             let mut t = Victim::<Direct>::new(protocol, Arrival::Flag);
             t.control(words);
             t.is_broken(ProtocolError::ExposeNotAgreed);
@@ -179,6 +179,10 @@ fn what_was_not_agreed_is_a_violation() {
         t.control(words);
         t.is_broken(ProtocolError::ExposeNotAgreed);
     }
+    // By auto, which nobody asked for, no memory is mapped whose pages the peer can remove.
+    let mut t = Victim::<Direct>::new(Protocol::Auto, Arrival::Flag);
+    t.control([9, 0, 100, 1]);
+    t.is_broken(ProtocolError::ExposeNotAgreed);
     for protocol in [Protocol::Superpipeline, Protocol::RegisterCached] {
         let mut t = Victim::<Posted>::new(protocol, Arrival::Flag);
         t.name(1, [0, 0, 100]);

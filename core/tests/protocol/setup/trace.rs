@@ -57,7 +57,7 @@ fn a_listening_end_over_shared_memory() {
 
 /// The fields of WELCOME where nobody wishes anything, of the process 77. wire.md 6.1.
 const WELCOMED: [(usize, &[u8]); 4] =
-    [(12, &[1, 4, 1, 3]), (16, &[0, 0x10, 0, 0]), (20, &[0, 0, 8, 0]), (28, &[77, 0, 0, 0])];
+    [(12, &[1, 8, 1, 3]), (16, &[0, 0x10, 0, 0]), (20, &[0, 0, 8, 0]), (28, &[77, 0, 0, 0])];
 
 #[test]
 fn a_connecting_end_over_rdma() {
