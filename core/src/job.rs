@@ -42,6 +42,13 @@ pub struct Exposed {
 pub enum SendMemory {
     /// Memory that core lets register, and deregister.
     Lent(Buffer),
+    /// The same, and the fabric keeps the registration for later messages out of this memory when core lets it go. It makes no difference but to a planner.
+    Keepable {
+        /// The memory.
+        buffer: Buffer,
+        /// The fabric remembers an earlier message out of it.
+        is_again: bool,
+    },
     /// Memory that is registered, and stays so.
     Registered(Registration),
     /// Memory that the peer maps, from this offset on. A message goes through the ring where it cannot use it. Its operation does not wait

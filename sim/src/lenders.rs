@@ -326,7 +326,13 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
         let mut out = begun.unwrap_or_else(|| {
             let (payload, op) = (payload(bytes, number), SendOperation::new(number as u64, bytes));
             let buffer = (!DIRECT).then(|| fabric.lend(side, payload.clone()));
-            let op = buffer.map_or(op.clone(), |buffer| op.with_memory(SendMemory::Lent(buffer)));
+            // Some come out of buffers whose registration the fabric would keep.
+            let memory = buffer.map(|buffer| match number % 4 {
+                0 => SendMemory::Keepable { buffer, is_again: false },
+                1 => SendMemory::Keepable { buffer, is_again: true },
+                _ => SendMemory::Lent(buffer),
+            });
+            let op = memory.map_or(op.clone(), |memory| op.with_memory(memory));
             Outgoing { op, payload, buffer, cancel_in: None }
         });
         let cancels = end.plan.cancels_one_in > 0 && end.rng.one_in(end.plan.cancels_one_in);

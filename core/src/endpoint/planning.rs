@@ -73,6 +73,7 @@ impl<F: Fabric> Endpoint<F> {
         let Some(plan) = plan else {
             let protocol = match (self.config.protocol, memory) {
                 (Protocol::Auto, Memory::Kept) => Protocol::RegisterCached,
+                (Protocol::Auto, Memory::Keepable | Memory::KeepableAgain) => Protocol::Register,
                 (Protocol::Auto, _) => Protocol::Superpipeline,
                 (negotiated, _) => negotiated,
             };

@@ -57,6 +57,9 @@ impl<F: Fabric> Endpoint<F> {
             !F::DIRECT && self.zero_copy.is_possible && self.config.protocol.is_zero_copy() && is_long;
         let (memory, kind) = match memory {
             Some(memory @ SendMemory::Lent(_)) if can_remote => (Some(memory), Memory::Fresh),
+            Some(memory @ SendMemory::Keepable { is_again, .. }) if can_remote => {
+                (Some(memory), if is_again { Memory::KeepableAgain } else { Memory::Keepable })
+            }
             Some(memory @ SendMemory::Registered(_)) if can_remote => (Some(memory), Memory::Kept),
             Some(_) | None => (None, Memory::Unnamed),
         };

@@ -40,7 +40,9 @@ impl Lease {
     /// Begins with the memory of a message of `bytes` bytes.
     pub(crate) const fn of_source(memory: SendMemory, bytes: u64) -> Self {
         Self::of(match memory {
-            SendMemory::Lent(buffer) => State::Registering { buffer, bytes, is_source: true },
+            SendMemory::Lent(buffer) | SendMemory::Keepable { buffer, .. } => {
+                State::Registering { buffer, bytes, is_source: true }
+            }
             SendMemory::Registered(registration) => {
                 let claim = RemoteClaim { address: 0, key: 0 };
                 State::Ready(Held { registration, claim, is_ours: false })

@@ -27,7 +27,7 @@ use cache::{Cache, Kept};
 use core::ptr::NonNull;
 use core::{fmt, mem};
 use heapless::Deque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use steps::{Deregister, Extent, Held, Register};
 use superpipe_core::{
     Buffer, Busy, Finished, Job, JobFailed, JobOutcome, RecvMemory, Registration, RemoteClaim, SendMemory,
@@ -37,6 +37,9 @@ use superpipe_verbs::{Access, LentMr, Pd, Sge};
 
 /// Ends of jobs that no step makes: two refusals, two deregistrations of what is not there, and the end of the link for both.
 const REPORTS_MAX: usize = 8;
+
+/// Buffers that are remembered: most programs send out of fewer in turn.
+const MISSED_MAX: usize = 16;
 
 /// Memory that the application has lent, one at a time for each direction, and the registrations that are kept.
 pub(in crate::fabric::rdma) struct Lending {
@@ -50,6 +53,8 @@ pub(in crate::fabric::rdma) struct Lending {
     /// Remote writes can be made on this device.
     is_possible: bool,
     reports: Deque<Finished<Span, Image>, REPORTS_MAX>,
+    /// Buffers of the newest messages that found no registration.
+    missed: Deque<Weak<RegisteredMemory>, MISSED_MAX>,
     /// Number of the next buffer or registration. Never used twice.
     next: u64,
 }
@@ -124,6 +129,7 @@ impl Lending {
             jobs,
             is_possible,
             reports: Deque::new(),
+            missed: Deque::new(),
             next: 1,
         }
     }
@@ -151,9 +157,23 @@ impl Lending {
         if let Some(number) = self.hit(Way::Out, memory, offset) {
             return Some(SendMemory::Registered(Registration(number)));
         }
-        let memory = Arc::clone(memory);
-        let buffer = self.put(Way::Out, |number| Lent { offset, ..Lent::of_buffer(number, memory, true) });
-        buffer.map(SendMemory::Lent)
+        let buffer = self
+            .put(Way::Out, |number| Lent { offset, ..Lent::of_buffer(number, Arc::clone(memory), true) })?;
+        Some(SendMemory::Keepable { buffer, is_again: self.remember(memory) })
+    }
+
+    /// Remembers a buffer of a message that found no registration. Returns true if it was one of the newest before.
+    fn remember(&mut self, memory: &Arc<RegisteredMemory>) -> bool {
+        let memory = Arc::downgrade(memory);
+        if self.missed.iter().any(|missed| missed.ptr_eq(&memory)) {
+            return true;
+        }
+        if self.missed.is_full() {
+            self.missed.pop_front();
+        }
+        let kept = self.missed.push_back(memory);
+        debug_assert!(kept.is_ok(), "there is room");
+        false
     }
 
     /// Lends a buffer for a message into it. Its registration is kept if `is_trusted`.

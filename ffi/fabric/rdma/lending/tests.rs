@@ -144,7 +144,9 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
     for is_buffer_first in [true, false] {
         let (mut lending, memory) = (lending(), buffer(20_000));
         let bytes = memory.len() as u64;
-        let Some(SendMemory::Lent(lent)) = lending.lend_source(&memory, 100) else { panic!("a miss") };
+        let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100) else {
+            panic!("a miss")
+        };
         let (registration, _) = registered(&mut lending, register(Way::Out, lent, 5_000));
         assert_eq!(regions(), [(bytes, 0)], "all of the buffer");
         assert!(lending.sge(19_900, 0).is_some() && lending.sge(bytes - 100, 1).is_none(), "the offset");
@@ -159,13 +161,34 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
         if is_buffer_first {
             memory.registrations().end();
             assert_eq!((regions(), share.bytes(), calls()), (vec![], 0, vec!["ibv_dereg_mr"]));
-            assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Lent(_))));
+            assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Keepable { .. })));
         }
         drop(lending);
         assert_eq!((regions(), share.bytes()), (vec![], 0));
         memory.registrations().end();
         assert_eq!(Arc::strong_count(&memory), 1, "nothing else has the memory");
     }
+}
+
+#[test]
+fn a_buffer_that_comes_again_is_remembered() {
+    let mut lending = lending();
+    let buffers: Vec<_> = (0..18).map(|_| buffer(4096)).collect();
+    let is_again = |lending: &mut Lending, index: usize| {
+        let memory: SendMemory = lending.lend_source(&buffers[index], 0).unwrap();
+        lending.take_back(Way::Out, false);
+        matches!(memory, SendMemory::Keepable { is_again: true, .. })
+    };
+    for index in 0..16 {
+        assert!(!is_again(&mut lending, index), "{index}");
+    }
+    assert!((0..16).all(|index| is_again(&mut lending, index)));
+    // 16 takes the place of 0, and 0 that of 1.
+    assert!(!is_again(&mut lending, 16) && !is_again(&mut lending, 0) && !is_again(&mut lending, 1));
+    assert!(is_again(&mut lending, 16) && is_again(&mut lending, 3));
+    assert_eq!(regions(), [], "nothing was registered");
+    drop(lending);
+    assert!(buffers.iter().all(|buffer| Arc::strong_count(buffer) == 1), "nothing else has the memory");
 }
 
 #[test]
@@ -204,7 +227,9 @@ fn delivered_memory_has_remote_rights_only_with_trust() {
 #[test]
 fn a_link_that_ended_reads_no_buffer_that_was_taken_back() {
     let (mut lending, memory) = (lending(), buffer(20_000));
-    let Some(SendMemory::Lent(lent)) = lending.lend_source(&memory, 100) else { panic!("a miss") };
+    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100) else {
+        panic!("a miss")
+    };
     registered(&mut lending, register(Way::Out, lent, 5_000));
     // A call that fails while the device may read.
     lending.take_back(Way::Out, true);
@@ -220,7 +245,7 @@ fn the_least_recently_used_registration_goes_first() {
     let buffers: Vec<_> = (0..65).map(|_| buffer(4096)).collect();
     let use_one = |lending: &mut Lending, index: usize| {
         let memory = lending.lend_source(&buffers[index], 0).unwrap();
-        if let SendMemory::Lent(lent) = memory {
+        if let SendMemory::Keepable { buffer: lent, .. } = memory {
             registered(lending, register(Way::Out, lent, 4096));
         }
         lending.take_back(Way::Out, false);
@@ -249,7 +274,9 @@ fn the_least_recently_used_registration_goes_first() {
 #[test]
 fn a_kept_registration_that_does_not_end_is_left_behind() {
     let (mut lending, memory) = (lending(), buffer(4096));
-    let Some(SendMemory::Lent(lent)) = lending.lend_source(&memory, 0) else { panic!("a miss") };
+    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 0) else {
+        panic!("a miss")
+    };
     registered(&mut lending, register(Way::Out, lent, 4096));
     lending.take_back(Way::Out, false);
     answer("ibv_dereg_mr", libc::EBUSY);

@@ -90,7 +90,8 @@ impl Cell {
             | Protocol::Copy
             | Protocol::Pipeline
             | Protocol::Superpipeline
-            | Protocol::Provision => Buffers::Unnamed,
+            | Protocol::Provision
+            | Protocol::Auto => Buffers::Unnamed,
         };
         let on = Experiment::on(&self.machine, config.protocol, buffers, self.bytes, config);
         let config = Config { folds: self.terms().folds, ..on.config };
