@@ -139,7 +139,7 @@ fn a_new_connection_gets_the_room_of_an_unshared_buffer() {
 #[test]
 fn a_buffer_of_another_protocol_costs_nothing() {
     let _alone = alone();
-    let (mut a, mut b) = pair_with(Options::default());
+    let (mut a, mut b) = pair_with(options(Protocol::Superpipeline, LandingMode::AtConnect));
     let before = Budget::shared_bytes();
     let source = RegisteredBuf::new(1 << 20).unwrap();
     let error = a.register(&source, DEADLINE).unwrap_err();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, StreamError};
+use superpipe::{Address, Connection, Error, ErrorKind, Listener, Options, Protocol, StreamError, Tuning};
 
 use crate::held::{Held, cpu_time};
 use crate::peer::process::Peer;
@@ -111,6 +111,12 @@ pub(crate) fn interruptible() -> Options {
 /// As [`interruptible`], with a short idle timeout.
 pub(crate) fn impatient() -> Options {
     Options { idle_timeout: Duration::from_millis(300), ..interruptible() }
+}
+
+/// As [`interruptible`], of an end that maps no memory of its peer.
+pub(crate) fn unmapping() -> Options {
+    let tuning = Tuning { protocol: Some(Protocol::Superpipeline), ..Tuning::default() };
+    Options { tuning, ..interruptible() }
 }
 
 /// Deadline of a call that only its deadline ends.

@@ -2,7 +2,7 @@
 
 use superpipe::{ErrorKind, Registered, RegisteredBuf};
 
-use crate::case::{CASE, Call, Case, SOON, Seen as Answer};
+use crate::case::{CASE, Call, Case, SOON, Seen as Answer, unmapping};
 use crate::peer::script::Step::{
     Control, Cue, Die, Hear, Meet, MeetWith, Message, Raw, Slot, Take, Tamper, WarmUp,
 };
@@ -181,11 +181,16 @@ cases! {
     withdrawn_twice: breach!("WITHDRAWN of memory", control(WITHDRAWN, 0, u64::MAX / 2, 0), control(WITHDRAWN, 0, u64::MAX / 2, 0));
     an_answer_to_nothing: breach!("an answer to no EXPOSE", control(EXPOSE_ANSWER, 0, 0, 0));
     expose_where_it_was_not_agreed: Case {
+        options: unmapping,
         text: "not agreed",
         ..on(&[Meet, WarmUp, expose(0, BYTES), Cue], recv_all, PROTOCOL)
     };
     a_descriptor_where_it_was_not_agreed:
-        Case { limit: SOON, ..on(&[Meet, WarmUp, Raw(PACKET, Carry::Buffer), Cue], recv_all, LOST_OR_LATE) };
+        Case { options: unmapping, limit: SOON, ..on(&[Meet, WarmUp, Raw(PACKET, Carry::Buffer), Cue], recv_all, LOST_OR_LATE) };
+    expose_of_memory_to_write_by_auto: Case {
+        text: "not agreed",
+        ..on(&[Meet, WarmUp, control(EXPOSE, 0, BYTES, 1), Cue], recv_all, PROTOCOL)
+    };
 
     an_expose_without_an_answer: Case { is_idle: true, limit: SOON, ..answered!(register, TIMEOUT,) };
     an_expose_that_is_refused: answered!(register_in_vain, OK, control(EXPOSE_ANSWER, 0, 0, NO_ROOM), Take);

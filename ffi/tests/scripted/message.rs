@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use superpipe::{ErrorKind, Options, Reason, RecvOperation, TryRecv};
 
-use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible};
+use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible, unmapping};
 use crate::peer::script::Flood::{
     Acks, Blocks, Chunks, Cts, Flags, Life, Lulls, Patience, Rejects, Takes, Wakes,
 };
@@ -239,8 +239,10 @@ cases! {
     recv_death_in_the_middle: on(warm![Part(1, 100_000, 40_000), Die], recv, LOST);
     recv_what_came_before_death: on(warm![Message(1, 8), Message(2, 5000), Message(3, 100_000), Die], recv_three, LOST);
     recv_end_of_the_socket: on(warm![Part(1, 100_000, 40_000), CloseSocket], recv, LOST);
-    recv_talk_out_of_turn: on(warm![Raw(b"hello", Carry::Nothing)], recv, LOST);
-    recv_memory_out_of_turn: Case { limit: Duration::from_millis(500), ..on(warm![Raw(b"hello", Carry::Pipe)], recv, LOST_OR_LATE) };
+    recv_talk_out_of_turn: on(warm![Raw(b"hello", Carry::Nothing)], recv, PROTOCOL);
+    recv_talk_to_one_who_maps_nothing: Case { options: unmapping, ..on(warm![Raw(b"hello", Carry::Nothing)], recv, LOST) };
+    recv_memory_out_of_turn: on(warm![Raw(b"hello", Carry::Pipe)], recv, PROTOCOL);
+    recv_memory_to_one_who_maps_nothing: Case { options: unmapping, limit: Duration::from_millis(500), ..on(warm![Raw(b"hello", Carry::Pipe)], recv, LOST_OR_LATE) };
     recv_a_cancel: on(warm![Part(1, 100_000, 40_000), slot([CANCEL, 7, 0, 0], THIS)], recv, CANCELLED);
     recv_close: on(warm![Message(1, 100), Close(0, DONE)], recv_all, CLOSED);
     recv_close_in_the_middle: on(warm![Part(1, 100_000, 40_000), Close(0, GIVEN_UP)], recv, GAVE_UP);
