@@ -30,9 +30,10 @@ pub enum Protocol {
     /// memory, and copies messages of [`Config::one_copy_bytes`](crate::Config::one_copy_bytes) (4 KiB) and more straight out of it. All others are sent as with
     /// superpipeline. wire.md 4.8, 4.9.
     RegisterCached,
-    /// Each message goes the way that is expected to be fastest: through the landing buffer as superpipeline, as pipeline or eagerly, or as with
-    /// [`Register`](Self::Register) or [`RegisterCached`](Self::RegisterCached) out of memory that allows it. A planner chooses that the fabric lends
-    /// (docs/model.md). Without one, messages go as with register-cached.
+    /// Each message goes the way that is expected to be fastest. With posted writes a planner chooses, which the fabric lends (docs/model.md): through the landing buffer
+    /// as superpipeline, as pipeline or eagerly, or out of buffers that can stay registered as with [`RegisterCached`](Self::RegisterCached). With
+    /// direct store messages go as with register-cached, but no memory is mapped for writing. No memory is registered for one message only. Without a planner, messages are superpipelines, but for those out of
+    /// buffers that are registered or may stay so.
     Auto,
 }
 
@@ -72,7 +73,7 @@ impl Protocol {
     /// Returns true if a message may go by remote writes out of memory that is registered for it alone.
     #[must_use]
     pub const fn registers_each(self) -> bool {
-        matches!(self, Self::Register | Self::Auto)
+        matches!(self, Self::Register)
     }
 
     /// Returns true if a message may go out of memory that stays registered, or that the receiver maps.
@@ -89,6 +90,11 @@ impl Protocol {
             Self::Auto => Some(PeerAccess::Read),
             _ => None,
         }
+    }
+
+    /// Returns true if messages may be planned. Whoever has asked for another protocol gets that.
+    pub(crate) const fn is_planned(self) -> bool {
+        matches!(self, Self::Superpipeline | Self::Register | Self::RegisterCached | Self::Auto)
     }
 
     /// Returns true if a transfer in chunks begins with C0 bytes.

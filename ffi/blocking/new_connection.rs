@@ -43,8 +43,8 @@ where
     pub(super) fn into_ready(self) -> ReadyConnection {
         let Self { mut blocking, description, peer, .. } = self;
         if description.protocol == Protocol::Auto {
-            // An idle connection whose landing is on demand has next to no memory, hence no planner either.
-            blocking.plan_messages(description.landing == LandingMode::OnDemand);
+            // Over shared memory few connections have a message that is planned, and an idle one whose landing is on demand has next to no memory.
+            blocking.plan_messages(F::DIRECT || description.landing == LandingMode::OnDemand);
         }
         ReadyConnection { inner: blocking.into(), description, peer }
     }

@@ -5,6 +5,7 @@ mod host_fabric;
 mod observers;
 #[cfg(feature = "verbs")]
 pub mod rdma;
+mod recent_buffers;
 mod registered_memory;
 #[cfg(feature = "verbs")]
 mod registrations;

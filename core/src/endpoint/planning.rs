@@ -15,25 +15,20 @@ impl<F: Fabric> Endpoint<F> {
     #[must_use]
     pub fn planning_terms(&self) -> Option<Terms> {
         let config = &self.config;
-        let has_zero_copy = match config.protocol {
-            Protocol::Superpipeline => false,
-            Protocol::Register | Protocol::RegisterCached | Protocol::Auto => true,
-            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => return None,
-        };
-        Some(Terms {
+        config.protocol.is_planned().then(|| Terms {
             is_direct: F::DIRECT,
             landing_bytes: self.peer_landing_bytes(),
             folds: config.folds,
             c0_bytes: config.c0_bytes,
             one_copy_bytes: config.one_copy_bytes,
-            has_zero_copy,
+            has_zero_copy: config.protocol.is_zero_copy(),
             has_split: false,
         })
     }
 
     /// Plans a message that is about to begin, if messages of this end are planned. With direct store only those out of mapped memory have a choice.
     pub(super) fn plan(&mut self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
-        if F::DIRECT && memory != Memory::Kept {
+        if F::DIRECT && memory != Memory::Kept || !self.config.protocol.is_planned() {
             return None;
         }
         if fabric.planning(&self.link).is_none() {

@@ -6,7 +6,7 @@
 //! | `Map` | takes the peer's descriptor, and maps the memory in steps ([`Adopt`]) | taken before, kept while the memory is mapped |
 //! | `Unmap`, `UnmapWritable` | unmaps it in steps ([`Discard`]) | given back at the end |
 //!
-//! A connection has this only if it uses the protocol register-cached. Otherwise it takes no descriptor after the handshake.
+//! A connection has this only if it uses the protocol register-cached or auto. Otherwise it takes no descriptor after the handshake.
 
 use core::fmt;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use super::turns::Turns;
 use crate::budget::BudgetShare;
 use crate::budget::Charge;
 use crate::fabric::Span;
+use crate::fabric::recent_buffers::RecentBuffers;
 use crate::os::jobs::{JobError, Step, Steps};
 use crate::os::page::round_to_pages;
 use crate::os::{self, ExposedMemory};
@@ -38,6 +39,8 @@ const PACKETS_MAX: usize = 32;
 pub(super) struct Exposing {
     pub(super) own: OwnBuffers,
     pub(super) trusted: OwnTrusted,
+    /// Buffers that are not exposed, of long messages.
+    pub(super) unexposed: RecentBuffers,
     pub(super) share: Arc<BudgetShare>,
     sent: SentBuffers,
     mapped: [Option<Mapped>; EXPOSED_MAX],
@@ -85,6 +88,7 @@ impl Exposing {
         Self {
             own: OwnBuffers::default(),
             trusted: OwnTrusted::default(),
+            unexposed: RecentBuffers::default(),
             share,
             sent: SentBuffers::default(),
             mapped: [const { None }; EXPOSED_MAX],

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState};
+use superpipe_core::{Buffer, Endpoint, Exposed, ExposedState, Protocol};
 
 use super::exposing::Exposing;
 use super::fabric::Shm;
@@ -25,6 +25,10 @@ impl Shm {
         endpoint: &mut Endpoint<Self>,
         memory: &Arc<TrustedMemory>,
     ) -> bool {
+        // By another protocol no memory is mapped for writing, so nothing is to be waited for.
+        if endpoint.config().protocol != Protocol::RegisterCached {
+            return true;
+        }
         let Some(exposing) = exposing(endpoint) else { return true };
         if u32::try_from(memory.exposed().bytes()).is_err() {
             return true;

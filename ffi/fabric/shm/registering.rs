@@ -32,12 +32,11 @@ impl Shm {
         }
         let offset = u32::try_from(part.start).ok()?;
         self.tend_buffers(endpoint);
+        let is_auto = endpoint.config().protocol == Protocol::Auto;
         let known = exposing(endpoint)?.own.of(memory).map(|entry| (entry.id, entry.exposed));
         match known {
             // A buffer that is sent once is copied sooner than mapped. One that comes again may come often.
-            None if endpoint.config().protocol == Protocol::Auto => {
-                self.enter(endpoint, memory, MayGo::Old);
-            }
+            None if is_auto && !exposing(endpoint)?.unexposed.note(memory) => {}
             None => self.expose_new(endpoint, memory, MayGo::Old),
             Some((id, None)) => self.expose_as(endpoint, id, MayGo::Old),
             Some((id, Some(exposed))) => match endpoint.exposed_state(exposed) {
@@ -156,27 +155,18 @@ impl Shm {
 
     /// Exposes a buffer that is not in the table, if there is a place or one can be made: that of a buffer that is not shared and `may_go`.
     fn expose_new(&mut self, endpoint: &mut Endpoint<Self>, memory: &Arc<RegisteredMemory>, may_go: MayGo) {
-        if let Some(id) = self.enter(endpoint, memory, may_go) {
-            self.expose_as(endpoint, id, may_go);
-        }
-    }
-
-    /// Enters a buffer into the table, if there is room or can be made: that of a buffer that is not shared and `may_go`. Returns its number.
-    fn enter(
-        &mut self,
-        endpoint: &mut Endpoint<Self>,
-        memory: &Arc<RegisteredMemory>,
-        may_go: MayGo,
-    ) -> Option<u64> {
-        let own = exposing(endpoint).map(|exposing| &mut exposing.own)?;
+        let Some(own) = exposing(endpoint).map(|exposing| &mut exposing.own) else { return };
         match own.enter(memory) {
-            Ok(id) => Some(id),
+            Ok(id) => self.expose_as(endpoint, id, may_go),
             Err(Full) => {
                 // Nothing else needs to have polled for them, and they say what the peer has read.
                 endpoint.poll_acknowledgements(self);
-                let (id, exposed) = oldest(endpoint, may_go)?;
-                self.withdraw(endpoint, id, exposed);
-                exposing(endpoint)?.own.enter(memory).ok()
+                if let Some((id, exposed)) = oldest(endpoint, may_go) {
+                    self.withdraw(endpoint, id, exposed);
+                    if let Some(Ok(id)) = exposing(endpoint).map(|exposing| exposing.own.enter(memory)) {
+                        self.expose_as(endpoint, id, may_go);
+                    }
+                }
             }
         }
     }

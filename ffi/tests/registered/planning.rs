@@ -1,5 +1,6 @@
-//! Planned messages over shared memory: they arrive, each way is tried, and what they took is told.
+//! Planned messages over shared memory: which are, what they took, and that they wait for nobody.
 
+use core::time::Duration;
 use std::thread;
 
 use superpipe::plan::{Memory, Way};
@@ -7,15 +8,9 @@ use superpipe::{Budget, Connection, LandingMode, Options, Protocol, Registered, 
 
 use crate::{DEADLINE, LANDINGS, alone, buffer, bytes, options, pair_with, receive, register};
 
-/// Messages within which each way must have been observed. A planner tries all within 32; on a busy machine some ends are seen too late to count.
+/// Messages within which the end of one must have been seen in time. On a busy machine most are seen too late to count.
 const MESSAGES_MAX: usize = 3000;
 const BYTES: usize = 256 << 10;
-
-/// Returns true if messages out of such memory were observed each way.
-fn has_tried_all(connection: &mut Connection, memory: Memory, ways: &[Way]) -> bool {
-    let explanation = connection.explain(BYTES as u64, memory).unwrap();
-    ways.iter().all(|way| explanation.ways().any(|known| known.way == *way && known.observations > 0))
-}
 
 /// Sends a message and receives an answer, as a ping-pong does.
 fn exchange(
@@ -34,47 +29,42 @@ fn exchange(
     });
 }
 
-/// Sends messages out of a registered buffer until each way was observed. Returns how many were sent.
-fn send_until_all_are_tried(a: &mut Connection, b: &mut Connection) -> usize {
+/// Sends messages out of a registered buffer until the time of one counts.
+fn send_until_one_is_observed(a: &mut Connection, b: &mut Connection) {
     let source = buffer(1, BYTES);
     assert_eq!(register(a, b, &source), Registered::Ready);
-    let mut count = 0;
-    while a.explain(BYTES as u64, Memory::Kept).is_none()
-        || !has_tried_all(a, Memory::Kept, &[Way::Superpipeline, Way::OneCopy])
-    {
+    for count in 0.. {
         exchange(a, b, &source, |a| a.send_registered(7, &source, 0..BYTES, DEADLINE).unwrap());
-        count += 1;
+        if a.explain(BYTES as u64, Memory::Kept).unwrap().ways().any(|known| known.observations > 0) {
+            return;
+        }
         assert!(count < MESSAGES_MAX, "{}", a.explain(BYTES as u64, Memory::Kept).unwrap());
     }
-    count
 }
 
 #[test]
-fn planned_messages_out_of_registered_buffers_try_every_way() {
+fn messages_out_of_mapped_memory_are_observed() {
     let _alone = alone();
     let (mut a, mut b) = pair_with(options(Protocol::RegisterCached, LandingMode::AtConnect));
     assert!(a.explain(BYTES as u64, Memory::Kept).is_none() && a.last_planned().is_none());
     a.plan_messages();
-    let count = send_until_all_are_tried(&mut a, &mut b);
-    let exposed_bytes = a.counters().exposed_bytes_sent;
-    assert!((1..count as u64).contains(&(exposed_bytes / BYTES as u64)), "{exposed_bytes} of {count}");
+    send_until_one_is_observed(&mut a, &mut b);
     let last = a.last_planned().unwrap();
     assert_eq!((last.bytes, last.memory, last.is_declined), (BYTES as u64, Memory::Kept, false));
+    assert_eq!(last.way, Way::OneCopy);
     assert!(last.took_ns > 0 && last.predicted_ns > 0.0);
 }
 
-/// An idle connection whose landing is on demand has no planner.
+/// A connection that sends no message out of mapped memory has no planner.
 #[test]
 fn by_default_messages_are_planned() {
     let _alone = alone();
     for landing in LANDINGS {
-        let asked =
-            Options { tuning: Tuning { landing: Some(landing), ..Tuning::default() }, ..Options::default() };
-        let (mut a, mut b) = pair_with(asked);
+        let tuning = Tuning { landing: Some(landing), ..Tuning::default() };
+        let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() });
         assert_eq!(a.description().protocol, Protocol::Auto);
-        let is_there = a.explain(BYTES as u64, Memory::Kept).is_some();
-        assert_eq!(is_there, landing == LandingMode::AtConnect, "{landing:?}");
-        send_until_all_are_tried(&mut a, &mut b);
+        assert!(a.explain(BYTES as u64, Memory::Kept).is_none());
+        send_until_one_is_observed(&mut a, &mut b);
     }
 }
 
@@ -86,7 +76,8 @@ fn messages_out_of_slices_over_shared_memory_have_no_choice() {
     for _ in 0..100 {
         exchange(&mut a, &mut b, &message, |a| a.send(7, &[&message], DEADLINE).unwrap());
     }
-    assert!(a.last_planned().is_none());
+    assert!(a.last_planned().is_none() && a.explain(BYTES as u64, Memory::Unnamed).is_none());
+    a.plan_messages();
     let explanation = a.explain(BYTES as u64, Memory::Unnamed).unwrap();
     assert_eq!(explanation.ways().map(|known| known.way).collect::<Vec<_>>(), [Way::Superpipeline]);
 }
@@ -105,10 +96,28 @@ fn by_auto_a_buffer_is_registered_when_it_comes_again() {
     let again = buffer(13, BYTES);
     let mut count = 0;
     while a.counters().registrations_hit == 0 {
+        assert!(count < MESSAGES_MAX, "it is never mapped");
         exchange(&mut a, &mut b, &again, |a| a.send_registered(7, &again, 0..BYTES, DEADLINE).unwrap());
         count += 1;
-        assert!(count < MESSAGES_MAX, "it is never mapped");
         assert!(count > 1 || cached_bytes() == 0, "after the first message");
     }
     assert!(count >= 3 && cached_bytes() >= BYTES as u64, "{count} messages");
+}
+
+/// Planned messages once went through the ring now and then, where they waited for a receiver that knew nothing of it.
+#[test]
+fn by_auto_a_message_out_of_mapped_memory_waits_for_nobody() {
+    let _alone = alone();
+    let (mut a, mut b) = pair_with(Options::default());
+    let source = buffer(1, BYTES);
+    assert_eq!(register(&mut a, &mut b, &source), Registered::Ready);
+    for number in 0..500 {
+        let sent = a.send_registered(7, &source, 0..BYTES, Duration::ZERO);
+        assert!(sent.is_ok(), "{number}: {sent:?}");
+        receive(&mut b, &source);
+        while a.is_shared(&source) {
+            b.progress();
+        }
+    }
+    assert_eq!(a.counters().exposed_bytes_sent, 500 * BYTES as u64);
 }

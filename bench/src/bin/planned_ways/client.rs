@@ -104,7 +104,8 @@ impl Client {
             memory,
             chosen,
             explanation: explanation.map(|explanation| explanation.to_string()),
-            chosen_over_best: at.map(|at| medians[at] / medians[best]),
+            // No other connection keeps what is registered for a message.
+            chosen_over_best: at.map(|at| medians[at] / medians[best]).filter(|over| !over.is_nan()),
             planned_over_best: Spread::new(&planned_over_best),
             predicted: chosen.map(|_| Spread::new(&predicted)),
             times: self.connections.iter().map(|(protocol, _)| *protocol).zip(medians).collect(),

@@ -324,25 +324,34 @@ fn verbose_names_the_copies_of_each_size() {
     assert!(client.said.contains("1 MiB: 100 % of the bytes sent were copied once"), "{}", client.said);
 }
 
-/// Which ways are tried in so few messages depends on what they take; each answer must be one of those that such memory allows.
+/// Only messages out of mapped memory have a choice over shared memory. On a busy machine the end of every message may be seen too late to count.
 #[test]
 fn planned_messages_have_their_way_and_times() {
     let scratch = Scratch::new("perf-planned");
-    for (more, memory, ways) in [
-        (&[][..], "unnamed", &["superpipeline", "pipeline", "eager"][..]),
-        (&["--registered"], "kept", &["superpipeline", "pipeline", "eager", "one-copy"]),
-    ] {
-        let arguments = [&["-v", "--sizes", "2K,1M", "--json=-"], more, &QUICK[..]].concat();
-        let (out, client, server) = scratch.measure(&arguments);
+    let measure = |more: &[&str]| {
+        let arguments = ["-v", "--sizes", "2K,1M", "--json=-", "--iterations", "300", "--warmup", "50"];
+        let (out, client, server) = scratch.measure(&[&arguments[..], more].concat());
         client.assert_done();
         server.assert_done();
         let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((objects.len(), &objects[1]["protocol"]), (2, &"auto".into()));
+        (objects, client.said)
+    };
+    let (objects, said) = measure(&[]);
+    assert!(objects.iter().all(|object| object["planned_way"].is_null() && object["took_us"].is_null()));
+    assert!(!said.contains("planned"), "{said}");
+    for tries in 1.. {
+        let (objects, said) = measure(&["--registered"]);
         let [short, long] = &objects[..] else { panic!("{objects:?}") };
         assert_eq!((&short["planned_way"], &short["took_us"]), (&Value::Null, &Value::Null));
-        assert_eq!((&long["protocol"], &long["planned_memory"]), (&"auto".into(), &memory.into()));
-        assert!(ways.contains(&long["planned_way"].as_str().unwrap()), "{long:?}");
+        assert!(tries < 10, "no end is ever seen in time");
+        if long["planned_way"].is_null() {
+            continue;
+        }
+        assert_eq!((&long["planned_way"], &long["planned_memory"]), (&"one-copy".into(), &"kept".into()));
         assert!(long["predicted_us"].as_f64().unwrap() > 0.0 && long["took_us"].as_f64().unwrap() > 0.0);
-        assert!(client.said.contains(&format!("planned: 1048576 {memory}: ")), "{}", client.said);
+        assert!(said.contains("planned: 1048576 kept: "), "{said}");
+        break;
     }
     let (_, client, _) =
         scratch.measure(&[&["--protocol", "superpipeline", "--registered"], &QUICK[..]].concat());

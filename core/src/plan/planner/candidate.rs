@@ -22,6 +22,8 @@ pub(super) struct Candidate {
     pub(super) log: i16,
     /// Observations of this way in this class.
     pub(super) count: u8,
+    /// It was observed before, and none of that counts any more.
+    pub(super) is_doubted: bool,
     /// Messages for which it is left out.
     pub(super) out_for: u16,
 }

@@ -155,9 +155,9 @@ impl Entry {
         let present = || candidates.iter().filter(|candidate| !candidate.is_out());
         let least = |ns: fn(&Candidate) -> f64| present().map(ns).fold(f64::INFINITY, f64::min);
         let (takes_ns, score_ns) = (least(|one| one.takes_ns), least(|one| one.score_ns));
-        // What was observed before is in doubt, and keeps no way out that the model alone would try.
+        // What is in doubt keeps no way out that the model alone would try.
         let hoped_ns = |one: &Candidate| {
-            if one.count == 0 { one.takes_ns.min(one.predicted_ns) } else { one.takes_ns }
+            if one.is_doubted { one.takes_ns.min(one.predicted_ns) } else { one.takes_ns }
         };
         let needs = |one: &&Candidate| {
             one.count < TRIALS && hoped_ns(one) < TRIED_WITHIN * takes_ns

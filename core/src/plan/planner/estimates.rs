@@ -28,6 +28,7 @@ impl Planner {
                 takes_ns
             };
             let out_for = absence_index(way, kind).map_or(0, |index| state.absences[index].left());
+            let correction = &state.corrections[correction_index(way, kind)];
             // As many as it has room for.
             let _ = candidates.push(Candidate {
                 way,
@@ -36,7 +37,8 @@ impl Planner {
                 score_ns,
                 factor,
                 log,
-                count: state.corrections[correction_index(way, kind)].count(),
+                count: correction.count(),
+                is_doubted: correction.count() == 0 && correction.log().is_some(),
                 out_for,
             });
         }

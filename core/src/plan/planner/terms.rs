@@ -163,11 +163,12 @@ impl Terms {
         }
     }
 
-    /// Returns true if some message of `least` to `below` bytes can go this way. The superpipeline always can.
+    /// Returns true if some message of less than `below` bytes, of a class, can go this way.
     pub(super) fn allows(&self, way: Way, kind: Kind, below: u64) -> bool {
         let posted = self.has_zero_copy && !self.is_direct;
         match way {
-            Way::Superpipeline => true,
+            // What is mapped goes without a rendezvous, so its call does not wait for the receiver's.
+            Way::Superpipeline => !self.is_mapped(kind) || below <= u64::from(self.one_copy_bytes),
             // Up to C0 they are the same as the superpipeline. With direct store a chunk costs no write of its own, so none is better than the other.
             Way::Pipeline | Way::Eager => !self.is_direct && below - 1 > u64::from(self.c0_bytes),
             Way::Register => posted && matches!(kind, Kind::Fresh | Kind::Keepable),

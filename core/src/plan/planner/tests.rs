@@ -43,8 +43,8 @@ fn ways_are_those_of_the_memory_and_the_terms() {
     let names = |terms: Terms, memory| {
         let planner = Planner::new(Machine::NIC_100G.profile, terms);
         let explanation = planner.explain(1 << 20, memory);
-        let through_landing = if terms.is_direct { 1 } else { 3 };
-        explanation.ways().skip(through_landing).map(|one| one.way.name()).collect::<std::vec::Vec<_>>()
+        let beside = explanation.ways().filter(|one| !one.way.is_through_landing());
+        beside.map(|one| one.way.name()).collect::<std::vec::Vec<_>>()
     };
     let posted = Terms::default();
     let direct = Terms { is_direct: true, has_split: true, ..posted };
@@ -61,6 +61,12 @@ fn ways_are_those_of_the_memory_and_the_terms() {
     for terms in [posted, direct] {
         assert_eq!(names(Terms { has_zero_copy: false, ..terms }, Memory::Kept), [""; 0]);
     }
+    // What is mapped does not go through the landing buffer, where its call would wait for the receiver's.
+    let ways = |terms, memory| Planner::new(Machine::NIC_100G.profile, terms).explain(1 << 20, memory);
+    let through_landing =
+        |terms, memory| ways(terms, memory).ways().filter(|one| one.way.is_through_landing()).count();
+    assert_eq!([Memory::Unnamed, Memory::Kept].map(|memory| through_landing(direct, memory)), [1, 0]);
+    assert_eq!([Memory::Unnamed, Memory::Kept].map(|memory| through_landing(posted, memory)), [3, 3]);
 }
 
 #[test]

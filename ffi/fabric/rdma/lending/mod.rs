@@ -20,6 +20,7 @@ mod steps;
 
 use crate::budget::{BudgetShare, Charge, MemoryKind};
 use crate::fabric::rdma::image::Image;
+use crate::fabric::recent_buffers::RecentBuffers;
 use crate::fabric::{RegisteredMemory, Span, Way};
 use crate::os::jobs::{Busy as JobsBusy, Jobs, Step, Steps, Ticket as JobTicket};
 use crate::os::page::page_bytes;
@@ -27,7 +28,7 @@ use cache::{Cache, Kept};
 use core::ptr::NonNull;
 use core::{fmt, mem};
 use heapless::Deque;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use steps::{Deregister, Extent, Held, Register};
 use superpipe_core::{
     Buffer, Busy, Finished, Job, JobFailed, JobOutcome, RecvMemory, Registration, RemoteClaim, SendMemory,
@@ -37,9 +38,6 @@ use superpipe_verbs::{Access, LentMr, Pd, Sge};
 
 /// Ends of jobs that no step makes: two refusals, two deregistrations of what is not there, and the end of the link for both.
 const REPORTS_MAX: usize = 8;
-
-/// Buffers that are remembered: most programs send out of fewer in turn.
-const MISSED_MAX: usize = 16;
 
 /// Memory that the application has lent, one at a time for each direction, and the registrations that are kept.
 pub(in crate::fabric::rdma) struct Lending {
@@ -54,7 +52,7 @@ pub(in crate::fabric::rdma) struct Lending {
     is_possible: bool,
     reports: Deque<Finished<Span, Image>, REPORTS_MAX>,
     /// Buffers of the newest messages that found no registration.
-    missed: Deque<Weak<RegisteredMemory>, MISSED_MAX>,
+    missed: RecentBuffers,
     /// Number of the next buffer or registration. Never used twice.
     next: u64,
 }
@@ -129,7 +127,7 @@ impl Lending {
             jobs,
             is_possible,
             reports: Deque::new(),
-            missed: Deque::new(),
+            missed: RecentBuffers::default(),
             next: 1,
         }
     }
@@ -159,21 +157,7 @@ impl Lending {
         }
         let buffer = self
             .put(Way::Out, |number| Lent { offset, ..Lent::of_buffer(number, Arc::clone(memory), true) })?;
-        Some(SendMemory::Keepable { buffer, is_again: self.remember(memory) })
-    }
-
-    /// Remembers a buffer of a message that found no registration. Returns true if it was one of the newest before.
-    fn remember(&mut self, memory: &Arc<RegisteredMemory>) -> bool {
-        let memory = Arc::downgrade(memory);
-        if self.missed.iter().any(|missed| missed.ptr_eq(&memory)) {
-            return true;
-        }
-        if self.missed.is_full() {
-            self.missed.pop_front();
-        }
-        let kept = self.missed.push_back(memory);
-        debug_assert!(kept.is_ok(), "there is room");
-        false
+        Some(SendMemory::Keepable { buffer, is_again: self.missed.note(memory) })
     }
 
     /// Lends a buffer for a message into it. Its registration is kept if `is_trusted`.
