@@ -223,7 +223,8 @@ impl Connection {
 
     /// Sends a part of a registered buffer as a message. With the protocol
     /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) a part of 4 KiB and more, over RDMA one longer than 64 KiB, goes without a
-    /// copy through blocks. A shorter part, and any part with another protocol, is sent as by [`send`](Self::send).
+    /// copy through blocks. So it can with [`Auto`](superpipe_core::Protocol::Auto): over shared memory once the buffer has come again, over RDMA if that is
+    /// expected to be faster. A shorter part, and any part with another protocol, is sent as by [`send`](Self::send).
     ///
     /// - **Over shared memory** the peer copies the message straight out of the buffer. The call returns once the message is on its way. The
     ///   buffer is then [shared](Self::is_shared) until the peer has received or rejected the message. To write to the buffer meanwhile is safe,
@@ -251,7 +252,7 @@ impl Connection {
     }
 
     /// Receives the next message into a registered buffer, as [`recv_into`](Self::recv_into) does. Over RDMA, with the protocol
-    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached), the peer's device writes a message longer than 64 KiB straight into it. The
+    /// [`RegisterCached`](superpipe_core::Protocol::RegisterCached) or [`Auto`](superpipe_core::Protocol::Auto), the peer's device can write a message longer than 64 KiB straight into it. The
     /// buffer is registered for that message only, unless the peer is trusted ([`Options::peer_trust`](crate::Options::peer_trust)).
     ///
     /// # Errors
@@ -310,7 +311,8 @@ impl Connection {
     /// Over shared memory a buffer of 4 GiB or more is refused.
     ///
     /// # Errors
-    /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached). `Timeout`, `Interrupted`,
+    /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached) and
+    /// [`Auto`](superpipe_core::Protocol::Auto). `Timeout`, `Interrupted`,
     /// `Closed`, `PeerLost`, `Protocol`, `Device`.
     pub fn register(
         &mut self,

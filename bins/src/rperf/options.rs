@@ -177,8 +177,8 @@ pub struct ClientOptions {
     )]
     pub reconnect: Option<u32>,
 
-    /// Send out of registered buffers at both ends, as --protocol register-cached always does. With --protocol auto the planner chooses whether
-    /// they are copied once or go as other messages; another protocol cannot have them
+    /// Send out of registered buffers at both ends, as --protocol register-cached always does. --protocol auto can have them, too; another
+    /// protocol cannot
     #[arg(long)]
     pub registered: bool,
 

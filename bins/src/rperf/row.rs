@@ -54,13 +54,13 @@ pub struct Row {
     pub split_copy_percent: f64,
     /// messages out of registered buffers that the server had mapped
     pub registrations_hit: u64,
-    /// messages out of registered buffers that went through the ring: not mapped yet, or refused
+    /// messages out of registered buffers that went through the ring: not mapped yet, or refused, or planned so
     pub registrations_missed: u64,
-    /// way of the newest planned message of this size that the client sent and whose time counts; none: no message of this size was planned
+    /// way of the newest planned message of this size that the client sent and whose time counts; none: no message of this size was planned, or the end of none was seen in time
     pub planned_way: Option<&'static str>,
     /// reason for that way
     pub planned_reason: Option<&'static str>,
-    /// what the client knew of its memory: unnamed, fresh, kept
+    /// what the client knew of its memory: unnamed, fresh, keepable, keepable-again, kept
     pub planned_memory: Option<&'static str>,
     /// time that was predicted for it, until it is acknowledged and its memory released
     pub predicted_us: Option<f64>,

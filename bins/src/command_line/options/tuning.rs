@@ -52,7 +52,7 @@ pub struct TuningOptions {
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_32, help_heading = "Superpipeline")]
     pub c0: Option<u32>,
 
-    /// How many times as large each chunk is as the one before: 1 to 4 [default: 1.5]
+    /// How many times as large each chunk is as the one before: 1 to 4 [default: 1.5; over RDMA by --protocol auto a planner chooses]
     #[arg(long, value_name = "Q", value_parser = growth, help_heading = "Superpipeline")]
     pub growth: Option<u32>,
 
@@ -223,7 +223,8 @@ pub enum Checksum {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtocolOption {
-    /// for each message the one that a cost model and what messages took expect to be fastest
+    /// over RDMA for each message above 64K the one that a cost model and what messages took expect to be fastest; over shared memory superpipeline, and one copy out of
+    /// registered buffers
     Auto,
     /// chunks as soon as there is room, without a rendezvous
     Eager,

@@ -95,7 +95,8 @@ pub struct Tuning {
     pub folds: Option<u8>,
     /// C0 in bytes, at most 1 MiB, since a connection is warmed up with messages of twice as much: what goes before a CTS, and the first chunk. A message up to this size needs no rendezvous. Default 64 KiB.
     pub c0_bytes: Option<u32>,
-    /// q in 1/256, 256 to 1024: how much larger each chunk of the superpipeline is than the one before. Default 384, which is 1.5.
+    /// q in 1/256, 256 to 1024: how much larger each chunk of the superpipeline is than the one before. Default 384, which is 1.5. Of messages that are planned
+    /// with posted writes the planner chooses it.
     pub growth_q8: Option<u32>,
     /// When the first chunk of a message longer than C0 is copied and sent. Default: with the RTS.
     pub first_chunk: Option<FirstChunk>,
