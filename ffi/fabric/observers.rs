@@ -1,6 +1,6 @@
 //! What a fabric lends to core on request: the recorder and the planner of its one connection.
 
-use std::mem;
+use core::mem;
 
 use superpipe_core::Planning;
 use superpipe_core::plan::{Planner, Profile, Terms};

@@ -172,8 +172,9 @@ impl<F: Fabric> Endpoint<F> {
                     return;
                 };
                 let Planned { bytes, memory, way, reason, is_declined, .. } = planned;
-                let (predicted_ns, begin) =
-                    (planned.predicted_ns as u64, now.0.saturating_sub(planned.took_ns));
+                #[expect(clippy::cast_possible_truncation, reason = "nanoseconds of a message")]
+                let predicted_ns = planned.predicted_ns as u64;
+                let begin = now.0.saturating_sub(planned.took_ns);
                 record!(fabric, &self.link, since Some(Nanos(begin)), Planned { bytes, memory, way, reason, predicted_ns, is_declined });
             }
         }

@@ -75,6 +75,7 @@ impl Client {
             // What is learnt by one connection is nothing to another, but all are warm.
             let took = self.slice(at, TAUGHT, &mut sources[at], memory, &mut Vec::new())?;
             let fit = slice_ms as f64 * 1000.0 / took.max(0.001);
+            #[expect(clippy::cast_possible_truncation, reason = "a count that is clamped")]
             counts.push((fit as usize).clamp(1, 10_000));
         }
         let mut times = vec![Vec::new(); self.connections.len()];
