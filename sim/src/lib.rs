@@ -40,6 +40,6 @@ pub use paper::{
     Figure, FigureName, Row, Runs as FigureRuns, choice_table, paper_rows, table as paper_table,
 };
 pub use picture::TooManyHosts;
-pub use planned::{PlannedCell, check_planner};
+pub use planned::{ChangedPhase, PlannedCell, check_changes, check_planner};
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};

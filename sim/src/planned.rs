@@ -1,5 +1,8 @@
 //! The planner on machines that it does not know: each cost of a NIC of 100 Gb/s is multiplied by a factor from a half to two, and the planner has the costs without factors.
 
+mod changes;
+
+pub use changes::{ChangedPhase, check_changes};
 use superpipe_core::plan::{Machine, Pages, Planner, Profile, Registration, Terms as PlanTerms};
 use superpipe_core::{Config, FlagPlace, Layout, Protocol};
 use superpipe_testkit::Rng;
@@ -8,6 +11,7 @@ use crate::measured::connection::{Buffers, Terms};
 use crate::measured::machine::simulated;
 use crate::measured::ping_pong::PingPong;
 use crate::measured::workers;
+use crate::nic::Profile as Simulated;
 
 /// The profile that the planner begins with.
 const KNOWN: Machine = Machine::NIC_100G;
@@ -70,30 +74,36 @@ pub fn check_planner(machines: u64) -> Result<Vec<PlannedCell>, String> {
 
 impl Cell {
     fn play(&self) -> Result<PlannedCell, String> {
+        let profile = simulated(&unknown(self.seed), self.bytes as u64, Pages::RESIDENT);
+        let best = self.best(profile)?;
+        let planner = Planner::new(KNOWN.profile, terms(self.buffers != Buffers::Slices));
+        let mut times = self
+            .ping_pong(profile, Protocol::RegisterCached, Some(planner))
+            .done(2 * (CONVERGED + MEASURED) as u64)?;
+        let planned_ns = median(times.split_off(2 * CONVERGED));
+        let memory = self.memory();
+        Ok(PlannedCell { seed: self.seed, bytes: self.bytes, memory, best, planned_ns })
+    }
+
+    /// Returns the best protocol on such a machine, and its median nanoseconds.
+    fn best(&self, profile: Simulated) -> Result<(Protocol, u64), String> {
         let mut best = (Protocol::Superpipeline, u64::MAX);
         for protocol in self.protocols() {
-            let took = median(self.ping_pong(*protocol, None).done(6)?.split_off(2));
+            let took = median(self.ping_pong(profile, *protocol, None).done(6)?.split_off(2));
             if took < best.1 {
                 best = (*protocol, took);
             }
         }
-        let terms = PlanTerms {
-            landing_bytes: LAYOUT.bytes().into(),
-            c0_bytes: C0_BYTES,
-            has_zero_copy: self.buffers != Buffers::Slices,
-            ..PlanTerms::default()
-        };
-        let planner = Planner::new(KNOWN.profile, terms);
-        let mut times = self
-            .ping_pong(Protocol::RegisterCached, Some(planner))
-            .done(2 * (CONVERGED + MEASURED) as u64)?;
-        let planned_ns = median(times.split_off(2 * CONVERGED));
-        let memory = match self.buffers {
+        Ok(best)
+    }
+
+    /// Returns how the planner calls its memory.
+    const fn memory(&self) -> &'static str {
+        match self.buffers {
             Buffers::Lent => "fresh",
             Buffers::Registered | Buffers::Cached => "kept",
             Buffers::Unnamed | Buffers::Slices => "unnamed",
-        };
-        Ok(PlannedCell { seed: self.seed, bytes: self.bytes, memory, best, planned_ns })
+        }
     }
 
     const fn protocols(&self) -> &'static [Protocol] {
@@ -110,8 +120,7 @@ impl Cell {
         }
     }
 
-    fn ping_pong(&self, protocol: Protocol, planner: Option<Planner>) -> PingPong {
-        let profile = simulated(&unknown(self.seed), self.bytes as u64, Pages::RESIDENT);
+    fn ping_pong(&self, profile: Simulated, protocol: Protocol, planner: Option<Planner>) -> PingPong {
         let config = Config { protocol, c0_bytes: C0_BYTES, ..Config::default() };
         // Memory that is named goes by remote writes if the protocol is one of those.
         let buffers =
@@ -121,6 +130,16 @@ impl Cell {
                 Buffers::Slices
             };
         PingPong { profile, terms: Terms { config, layout: LAYOUT, buffers, bytes: self.bytes, planner } }
+    }
+}
+
+/// Returns the terms of a planner.
+fn terms(has_zero_copy: bool) -> PlanTerms {
+    PlanTerms {
+        landing_bytes: LAYOUT.bytes().into(),
+        c0_bytes: C0_BYTES,
+        has_zero_copy,
+        ..PlanTerms::default()
     }
 }
 

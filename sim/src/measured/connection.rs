@@ -2,6 +2,7 @@
 
 use superpipe_core::driver::{Drive, Driver, RecvOperation, SendOperation, WaitStrategy};
 use superpipe_core::plan::Planner;
+use superpipe_core::recorder::Record;
 use superpipe_core::{
     Arrival, Buffer, Config, Endpoint, JobOutcome, Layout, Length, Nanos, Origin, Planning, RecvMemory,
     RefusedSend, Registration, RemoteClaim, SendMemory, TransferId,
@@ -180,6 +181,22 @@ impl Connection {
         };
         let ends = [end(0)?, end(1)?];
         Ok(Self { fabric, terms, ends })
+    }
+
+    /// From now on messages have another length and memory, and both ends record what they do.
+    pub(crate) fn change(&mut self, bytes: usize, buffers: Buffers) {
+        (self.terms.bytes, self.terms.buffers) = (bytes, buffers);
+        for end in &mut self.ends {
+            (end.payload, end.received) = (Vec::new(), vec![0; bytes]);
+            (end.registered_source, end.registered_destination) = (None, None);
+        }
+        self.fabric.recorders = [(); 2].map(|()| Some(Box::default()));
+    }
+
+    /// Takes what both ends have recorded.
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
+        let recorders = self.fabric.recorders.iter_mut().flatten();
+        recorders.flat_map(|recorder| core::iter::from_fn(|| recorder.take())).collect()
     }
 
     /// Lends the connection the world, or takes it back.

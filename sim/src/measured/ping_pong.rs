@@ -1,8 +1,9 @@
 //! Messages there and back between two ends in virtual time, as a benchmark measures them. Both ends poll, each on a CPU of its own.
 
+use superpipe_core::recorder::Record;
 use superpipe_testkit::PairFabric;
 
-use super::connection::{Connection, Terms};
+use super::connection::{Buffers, Connection, Terms};
 use crate::faults::Faults;
 use crate::nic::{Profile, Work, World};
 
@@ -17,6 +18,14 @@ pub(crate) const POLLS_MAX: u32 = 1_000_000;
 pub(crate) struct PingPong {
     pub(crate) profile: Profile,
     pub(crate) terms: Terms,
+}
+
+/// Messages of one length and memory, of a connection on which these change.
+pub(crate) struct PlayedPhase {
+    /// Nanoseconds of each message.
+    pub(crate) times: Vec<u64>,
+    /// What the ends have recorded of them.
+    pub(crate) records: Vec<Record>,
 }
 
 impl PingPong {
@@ -37,6 +46,27 @@ impl PingPong {
     pub(crate) fn done(&self, count: u64) -> Result<Vec<u64>, String> {
         let mut ends = self.connect()?;
         (0..count).map(|number| ends.play(number).map(|[received, sent]| received.max(sent))).collect()
+    }
+
+    /// Sends `count` messages of each phase over one connection, and returns their nanoseconds as [`done`](Self::done) does, and for each phase what the ends
+    /// have recorded of it.
+    ///
+    /// # Errors
+    /// Those of [`play`](Self::play).
+    pub(crate) fn phases(&self, phases: &[(usize, Buffers)], count: u64) -> Result<Vec<PlayedPhase>, String> {
+        let mut ends = self.connect()?;
+        let mut number = 0;
+        let mut played = Vec::new();
+        for (bytes, buffers) in phases {
+            ends.0.change(*bytes, *buffers);
+            let mut times = Vec::new();
+            for _ in 0..count {
+                times.push(ends.play(number).map(|[received, sent]| received.max(sent))?);
+                number += 1;
+            }
+            played.push(PlayedPhase { times, records: ends.0.take_records() });
+        }
+        Ok(played)
     }
 
     /// Returns the nanoseconds of one message, and the number of chunks in which it is sent.
