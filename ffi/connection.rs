@@ -256,7 +256,7 @@ impl Connection {
     /// buffer is registered for that message only, unless the peer is trusted ([`Options::peer_trust`](crate::Options::peer_trust)).
     ///
     /// # Errors
-    /// As [`recv_into`](Self::recv_into).
+    /// As [`recv_into`](Self::recv_into). If the peer's device may write the message by the deadline, the connection ends.
     pub fn recv_registered(
         &mut self,
         buffer: &mut RegisteredBuf,

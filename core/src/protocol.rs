@@ -31,8 +31,8 @@ pub enum Protocol {
     /// superpipeline. wire.md 4.8, 4.9.
     RegisterCached,
     /// Each message goes the way that is expected to be fastest. With posted writes a planner chooses, which the fabric lends (docs/model.md): through the landing buffer
-    /// as superpipeline, as pipeline or eagerly, or out of buffers that can stay registered as with [`RegisterCached`](Self::RegisterCached). With
-    /// direct store messages go as with register-cached, but no memory is mapped for writing. No memory is registered for one message only. Without a planner, messages are superpipelines, but for those out of
+    /// as superpipeline or as pipeline, or out of buffers that can stay registered as with [`RegisterCached`](Self::RegisterCached). With
+    /// direct store messages go as with register-cached, but no memory is mapped for writing. No memory of a sender is registered for one message only. Without a planner, messages are superpipelines, but for those out of
     /// buffers that are registered or may stay so.
     Auto,
 }
@@ -82,9 +82,9 @@ impl Protocol {
         matches!(self, Self::RegisterCached | Self::Auto)
     }
 
-    /// Returns the access to memory of an end that its peer may have with direct store. By [`Auto`](Self::Auto), which nobody asked for, nothing is
-    /// mapped whose pages either end can remove. wire.md 6.4.
-    pub(crate) const fn exposes(self) -> Option<PeerAccess> {
+    /// Returns the access to memory of an end that its peer may have with direct store. [`Auto`](Self::Auto) is the default, so it must be safe without
+    /// consent: nothing is mapped whose pages either end can remove. wire.md 6.4.
+    pub(crate) const fn peer_access(self) -> Option<PeerAccess> {
         match self {
             Self::RegisterCached => Some(PeerAccess::Write),
             Self::Auto => Some(PeerAccess::Read),
@@ -92,8 +92,8 @@ impl Protocol {
         }
     }
 
-    /// Returns true if messages may be planned. Whoever has asked for another protocol gets that.
-    pub(crate) const fn is_planned(self) -> bool {
+    /// Returns true if messages may be planned: eager, copy, pipeline and provision are what was asked for, and never are.
+    pub(crate) const fn may_be_planned(self) -> bool {
         matches!(self, Self::Superpipeline | Self::Register | Self::RegisterCached | Self::Auto)
     }
 

@@ -1,6 +1,6 @@
 //! Connecting and accepting over shared memory.
 
-use superpipe_core::Arrival;
+use superpipe_core::{Arrival, Protocol};
 
 use superpipe_core::driver::setup::{Packet, Text};
 
@@ -114,6 +114,9 @@ impl FabricHandshake for ShmHandshake {
     }
 }
 
+/// Most bytes of the peer's buffers that a connection maps by the default protocol, so that a peer cannot fill the budget of an end that asked for nothing.
+const AUTO_MAPPED_BYTES_MAX: u64 = 64 << 20;
+
 /// Returns the options of a handshake.
 pub(super) const fn shm_options(options: &Options, deadline_ns: u64) -> ShmOptions<'_> {
     ShmOptions {
@@ -134,7 +137,11 @@ pub(super) fn join(
     let handshake::Established { segments, negotiated, fenced, share, serves, memory } = established;
     let provisioned_bytes = share.bytes() + segments.small_bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
-    let exposing = negotiated.config.protocol.uses_registered().then_some(&share);
+    let exposing = match negotiated.config.protocol {
+        Protocol::RegisterCached => Some((&share, u64::MAX)),
+        Protocol::Auto => Some((&share, AUTO_MAPPED_BYTES_MAX)),
+        _ => None,
+    };
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, exposing);
     let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
     let arrival_reason = arrival_reason(negotiated.config.arrival);

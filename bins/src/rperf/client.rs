@@ -262,6 +262,7 @@ impl Client<'_> {
             self.link.replace_data(connection);
         }
         let before = Copies::of(self.link.data());
+        let planned_before = self.link.data().last_planned();
         let mut samples = Samples::new(run, self.link.session.role);
         let performed = self.end.perform(&mut self.link, run, &mut samples);
         let usage = performed.map_err(|error| self.link.explain(error))?;
@@ -273,7 +274,7 @@ impl Client<'_> {
             Pattern::Stream => done.figures,
             _ => samples.figures(Scale { trips: 2, reading_ns: self.reading_ns }),
         };
-        let planned = LastPlanned::of(self.link.data(), run.bytes);
+        let planned = LastPlanned::newest(self.link.data(), run.bytes, planned_before);
         let peer_usage = (done.cpu_ns, done.wall_ns);
         Ok(Outcome { figures, usage, peer_usage, took: begin.elapsed(), copies, planned })
     }

@@ -2,7 +2,7 @@
 
 use superpipe::{Connection, Planned};
 
-/// The newest planned message of a run whose time counts, at this end, and how the next one would go.
+/// The newest planned message of a run, at this end, whose end was seen in time, and how the next one would go.
 #[derive(Debug, Clone)]
 pub struct LastPlanned {
     /// name of the way that was chosen
@@ -20,24 +20,26 @@ pub struct LastPlanned {
 }
 
 impl LastPlanned {
-    /// Returns that of a connection, if it was a message of `bytes` bytes.
+    /// Returns the newest planned message of `bytes` bytes of a connection, unless it is the one that was the newest `before`.
     #[must_use]
-    pub fn of(connection: &mut Connection, bytes: u64) -> Option<Self> {
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are months")]
+    pub fn newest(connection: &mut Connection, bytes: u64, before: Option<Planned>) -> Option<Self> {
+        let newest = connection.last_planned().filter(|planned| planned.bytes == bytes);
         let Planned { memory, way, reason, predicted_ns, took_ns, .. } =
-            connection.last_planned().filter(|planned| planned.bytes == bytes)?;
+            newest.filter(|_| newest != before)?;
         let explanation = connection.explain(bytes, memory)?.to_string();
         Some(Self {
             way: way.name(),
             reason: reason.name(),
             memory: memory.name(),
-            predicted_us: predicted_ns.round() / 1e3,
-            took_us: took_us(took_ns),
+            predicted_us: us(predicted_ns),
+            took_us: us(took_ns as f64),
             explanation,
         })
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time for people")]
-fn took_us(ns: u64) -> f64 {
-    ns as f64 / 1e3
+/// Returns microseconds, rounded to a nanosecond.
+fn us(ns: f64) -> f64 {
+    ns.round() / 1e3
 }

@@ -198,7 +198,7 @@ impl<F: Fabric> Endpoint<F> {
             wants_ack: false,
             pending_cts: None,
             zero_copy: ZeroCopy::new(usize::from(caps.notifications_max) >= REMOTE_ENDS_MAX),
-            exposing: Exposing::new(if F::DIRECT { config.protocol.exposes() } else { None }),
+            exposing: Exposing::new(if F::DIRECT { config.protocol.peer_access() } else { None }),
             pending_close: None,
             has_sent_close: false,
             events: heapless::Deque::new(),

@@ -1,7 +1,7 @@
 //! Planned messages: how the next one goes, and what it took. docs/model.md.
 
 use super::Endpoint;
-use crate::config::Config;
+use crate::config::{Config, FirstChunk};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::plan::{Memory, Plan, Terms};
@@ -15,20 +15,23 @@ impl<F: Fabric> Endpoint<F> {
     #[must_use]
     pub fn planning_terms(&self) -> Option<Terms> {
         let config = &self.config;
-        config.protocol.is_planned().then(|| Terms {
+        config.protocol.may_be_planned().then(|| Terms {
             is_direct: F::DIRECT,
             landing_bytes: self.peer_landing_bytes(),
             folds: config.folds,
             c0_bytes: config.c0_bytes,
             one_copy_bytes: config.one_copy_bytes,
             has_zero_copy: config.protocol.is_zero_copy(),
+            // Split messages go past the planner.
             has_split: false,
+            asks_cts: config.first_chunk != FirstChunk::WithoutCts,
+            is_default: config.protocol == Protocol::Auto,
         })
     }
 
     /// Plans a message that is about to begin, if messages of this end are planned. With direct store only those out of mapped memory have a choice.
     pub(super) fn plan(&mut self, fabric: &mut F, bytes: u64, memory: Memory) -> Option<Plan> {
-        if F::DIRECT && memory != Memory::Kept || !self.config.protocol.is_planned() {
+        if F::DIRECT && memory != Memory::Kept || !self.config.protocol.may_be_planned() {
             return None;
         }
         if fabric.planning(&self.link).is_none() {

@@ -8,6 +8,7 @@ use crate::error::{Closed, ProtocolError, Reason, RefusedSend};
 use crate::fabric::Fabric;
 use crate::job::{RecvMemory, SendMemory};
 use crate::plan::Memory;
+use crate::protocol::Protocol;
 use crate::receive::{Open, Way};
 use crate::send::{REMOTE_ENDS_MAX, RemoteEnd, RemoteNext, TransferId};
 use crate::wire::arrival::Arrival;
@@ -56,7 +57,9 @@ impl<F: Fabric> Endpoint<F> {
         let can_remote =
             !F::DIRECT && self.zero_copy.is_possible && self.config.protocol.is_zero_copy() && is_long;
         let (memory, kind) = match memory {
-            Some(memory @ SendMemory::Lent(_)) if can_remote => (Some(memory), Memory::Fresh),
+            Some(memory @ SendMemory::Lent(_)) if can_remote && self.config.protocol != Protocol::Auto => {
+                (Some(memory), Memory::Fresh)
+            }
             Some(memory @ SendMemory::Keepable { is_again, .. }) if can_remote => {
                 (Some(memory), if is_again { Memory::KeepableAgain } else { Memory::Keepable })
             }

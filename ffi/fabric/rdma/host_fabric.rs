@@ -11,7 +11,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 use superpipe_core::plan::Machine;
-use superpipe_core::{Config, Endpoint, RecvMemory, SendMemory};
+use superpipe_core::{Config, Endpoint, Protocol, RecvMemory, SendMemory};
 
 // SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
 // addresses are mapped as long; `at` checks that the named bytes are inside them, and no region gives out references.
@@ -94,7 +94,7 @@ unsafe impl HostFabric for Rdma {
         if !protocol.uses_registered() || part.len() <= c0_bytes as usize {
             return None;
         }
-        endpoint.link_mut().memory.lending.lend_source(memory, part.start)
+        endpoint.link_mut().memory.lending.lend_source(memory, part.start, protocol == Protocol::Auto)
     }
 
     unsafe fn destination_memory(

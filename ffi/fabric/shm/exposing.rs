@@ -42,6 +42,8 @@ pub(super) struct Exposing {
     /// Buffers that are not exposed, of long messages.
     pub(super) unexposed: RecentBuffers,
     pub(super) share: Arc<BudgetShare>,
+    /// Most bytes of the peer's buffers that are mapped.
+    mapped_bytes_max: u64,
     sent: SentBuffers,
     mapped: [Option<Mapped>; EXPOSED_MAX],
     running: heapless::Deque<Running, JOBS_MAX>,
@@ -84,12 +86,13 @@ struct Charged<S> {
 }
 
 impl Exposing {
-    pub(super) fn new(share: Arc<BudgetShare>) -> Self {
+    pub(super) fn new(share: Arc<BudgetShare>, mapped_bytes_max: u64) -> Self {
         Self {
             own: OwnBuffers::default(),
             trusted: OwnTrusted::default(),
             unexposed: RecentBuffers::default(),
             share,
+            mapped_bytes_max,
             sent: SentBuffers::default(),
             mapped: [const { None }; EXPOSED_MAX],
             running: heapless::Deque::new(),
@@ -191,6 +194,10 @@ impl Exposing {
     }
 
     fn map(&self, sent: SentBuffer, place: u8, bytes: u32, access: PeerAccess) -> Result<Work, JobFailed> {
+        let mapped = self.mapped.iter().flatten().map(|mapped| mapped.memory.len() as u64);
+        if mapped.sum::<u64>() + u64::from(bytes) > self.mapped_bytes_max {
+            return Err(JobFailed::OverBudget { bytes_max: 0 });
+        }
         let charge = Some(charge(&self.share, bytes)?);
         let steps = Charged { steps: Adopt::new(sent.fd, bytes.into(), access_of_mapping(access)), charge };
         Ok(Work::Map { place, bytes, access, turns: Turns::begin(steps, bytes as usize) })

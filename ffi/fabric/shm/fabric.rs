@@ -76,7 +76,7 @@ impl Shm {
 
     /// Attaches an endpoint to two segments that were made for this layout. `serves` is true if the process that the kernel names at the
     /// other end of the socket is the one that serves this connection. `exposing` is the share of the budget of a connection that uses
-    /// registered buffers.
+    /// registered buffers, and the most bytes of them that the peer may let it map.
     #[must_use]
     pub fn attach(
         segments: Segments,
@@ -84,7 +84,7 @@ impl Shm {
         socket: Socket,
         fenced: bool,
         serves: bool,
-        exposing: Option<&Arc<BudgetShare>>,
+        exposing: Option<(&Arc<BudgetShare>, u64)>,
     ) -> Attachment<Self> {
         let [mine, theirs] = segments.control_pages().map(|page| {
             // SAFETY: 1. Each segment begins with a control page, which the link keeps mapped for as long as its spans are used.
@@ -115,7 +115,8 @@ impl Shm {
             }
         };
         let [landing, peer_landing] = landings;
-        let exposing = exposing.map(|share| Box::new(Exposing::new(Arc::clone(share))));
+        let exposing = exposing
+            .map(|(share, mapped_bytes_max)| Box::new(Exposing::new(Arc::clone(share), mapped_bytes_max)));
         if exposing.is_some() {
             socket.expect_fd(true);
         }

@@ -6,7 +6,7 @@ use std::thread;
 use superpipe::plan::{Memory, Way};
 use superpipe::{Budget, Connection, LandingMode, Options, Protocol, Registered, Tuning};
 
-use crate::{DEADLINE, LANDINGS, alone, buffer, bytes, options, pair_with, receive, register};
+use crate::{DEADLINE, LANDINGS, alone, await_that, buffer, bytes, options, pair_with, receive, register};
 
 /// Messages within which the end of one must have been seen in time. On a busy machine most are seen too late to count.
 const MESSAGES_MAX: usize = 3000;
@@ -115,9 +115,11 @@ fn by_auto_a_message_out_of_mapped_memory_waits_for_nobody() {
         let sent = a.send_registered(7, &source, 0..BYTES, Duration::ZERO);
         assert!(sent.is_ok(), "{number}: {sent:?}");
         receive(&mut b, &source);
-        while a.is_shared(&source) {
+        await_that("the peer acknowledges", || {
             b.progress();
-        }
+            !a.is_shared(&source)
+        });
     }
+    assert!(a.explain(BYTES as u64, Memory::Kept).is_some(), "they were planned");
     assert_eq!(a.counters().exposed_bytes_sent, 500 * BYTES as u64);
 }

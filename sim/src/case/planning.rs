@@ -1,7 +1,7 @@
 //! Planners of the ends of a case: of a third of the seeds, behind those in which planted bugs are looked for.
 
-use superpipe_core::Planning;
 use superpipe_core::plan::{Machine, Planner, Terms};
+use superpipe_core::{FirstChunk, Planning, Protocol};
 
 use super::{Case, ConnectionPlan};
 
@@ -28,6 +28,8 @@ impl Case {
             one_copy_bytes: config.one_copy_bytes,
             has_zero_copy: plan.lenders.is_some(),
             has_split: false,
+            asks_cts: config.first_chunk != FirstChunk::WithoutCts,
+            is_default: config.protocol == Protocol::Auto,
         };
         Some(Box::new(Planning::new(Planner::new(machine.profile, terms))))
     }

@@ -72,7 +72,7 @@ impl Client {
         let mut counts = Vec::new();
         for at in 0..self.connections.len() {
             sources.push(Source::new(memory, bytes)?);
-            // What is learnt by one connection is nothing to another, but all are warm.
+            // Warms each connection up. Only the one that plans learns.
             let took = self.slice(at, TAUGHT, &mut sources[at], memory, &mut Vec::new())?;
             let fit = slice_ms as f64 * 1000.0 / took.max(0.001);
             #[expect(clippy::cast_possible_truncation, reason = "a count that is clamped")]
@@ -105,7 +105,7 @@ impl Client {
             memory,
             chosen,
             explanation: explanation.map(|explanation| explanation.to_string()),
-            // No other connection keeps what is registered for a message.
+            // None for register out of registered buffers: no pinned connection does that.
             chosen_over_best: at.map(|at| medians[at] / medians[best]).filter(|over| !over.is_nan()),
             planned_over_best: Spread::new(&planned_over_best),
             predicted: chosen.map(|_| Spread::new(&predicted)),
@@ -147,7 +147,7 @@ impl Client {
                 return Err(Failure::Integrity(format!("message {mark} was answered by {answer:?}")));
             }
             let now = connection.last_planned().filter(|_| *protocol == Protocol::Auto);
-            if let Some(last) = now.filter(|_| now != before) {
+            if let Some(last) = now.filter(|last| now != before && !last.is_declined) {
                 predicted.push(last.predicted_ns / last.took_ns as f64);
             }
             before = now;

@@ -1,5 +1,5 @@
-//! Messages whose way is planned, beside each protocol that they could have had, on a real fabric. Wanted: the way that the planner has chosen
-//! takes at most 10 % more than the best one, and after 100 messages its prediction is within 25 % of what messages take.
+//! Messages whose way is planned, beside each protocol that they could have had, on a real fabric. Wanted, and reported: the way that the planner has
+//! chosen takes at most 10 % more than the best one, and after 100 messages its prediction is within 25 % of what messages take.
 //!
 //! A sample is a message and its answer of 8 bytes, as the client sees it: until the send has returned and the answer is here. Ends are two
 //! processes. In a round each connection has a slice of some milliseconds, one after the other.
@@ -46,7 +46,7 @@ struct Options {
     /// Milliseconds of a slice
     #[arg(long, default_value_t = 5)]
     slice_ms: u64,
-    /// Only show that everything works: one round of one message
+    /// Only show that everything works: one round of one message, after those that teach the planner
     #[arg(long)]
     quick: bool,
 }

@@ -1,7 +1,6 @@
 //! Memory that messages are sent out of.
 
-use superpipe::RegisteredBuf;
-use superpipe::{Connection, Protocol};
+use superpipe::{Connection, Protocol, RegisteredBuf};
 use superpipe_bench::connection::{DEADLINE, fail};
 use superpipe_bench::failure::Failure;
 
@@ -77,7 +76,7 @@ impl Source {
         self.bytes
     }
 
-    /// Prepares the next message, and returns the value of its bytes. All of it is written, as a program does that has something new to say.
+    /// Prepares the next message, and returns the value of its bytes. All of it is written anew.
     pub(crate) fn prepare(&mut self, connection: &mut Connection) -> Result<u8, Failure> {
         self.sent = self.sent.wrapping_add(1);
         if self.kind.is_fresh() {

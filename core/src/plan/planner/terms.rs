@@ -141,6 +141,11 @@ pub struct Terms {
     pub has_zero_copy: bool,
     /// With direct store: the peer is trusted, so that each end can copy a half.
     pub has_split: bool,
+    /// A message longer than C0 may ask for a CTS. Otherwise nothing goes that does: pipelines and remote writes.
+    pub asks_cts: bool,
+    /// The ends have agreed on nothing but the default. Then a message that asks for a CTS is not sent without, which would fill the landing buffer of a receiver that does not want it,
+    /// and no memory is registered for one message.
+    pub is_default: bool,
 }
 
 impl Terms {
@@ -165,13 +170,16 @@ impl Terms {
 
     /// Returns true if some message of less than `below` bytes, of a class, can go this way.
     pub(super) fn allows(&self, way: Way, kind: Kind, below: u64) -> bool {
-        let posted = self.has_zero_copy && !self.is_direct;
+        let posted = self.has_zero_copy && self.asks_cts && !self.is_direct;
+        let is_chunked = !self.is_direct && below - 1 > u64::from(self.c0_bytes);
         match way {
             // What is mapped goes without a rendezvous, so its call does not wait for the receiver's.
             Way::Superpipeline => !self.is_mapped(kind) || below <= u64::from(self.one_copy_bytes),
             // Up to C0 they are the same as the superpipeline. With direct store a chunk costs no write of its own, so none is better than the other.
-            Way::Pipeline | Way::Eager => !self.is_direct && below - 1 > u64::from(self.c0_bytes),
-            Way::Register => posted && matches!(kind, Kind::Fresh | Kind::Keepable),
+            Way::Pipeline => self.asks_cts && is_chunked,
+            Way::Eager => !(self.asks_cts && self.is_default) && is_chunked,
+            Way::Register if kind == Kind::Fresh => posted && !self.is_default,
+            Way::Register => posted && kind == Kind::Keepable,
             Way::RegisterCached => posted && kind == Kind::Kept,
             Way::OneCopy => self.is_mapped(kind) && below > u64::from(self.one_copy_bytes),
             Way::SplitCopy => self.has_split && self.allows(Way::OneCopy, kind, below),
@@ -180,7 +188,7 @@ impl Terms {
 }
 
 impl Default for Terms {
-    /// Returns posted writes into 512 KiB in 3 folds, a C0 of 64 KiB, and zero copy.
+    /// Returns posted writes into 512 KiB in 3 folds, a C0 of 64 KiB, and zero copy, of ends that have agreed on all ways.
     fn default() -> Self {
         Self {
             is_direct: false,
@@ -190,6 +198,8 @@ impl Default for Terms {
             one_copy_bytes: 4 << 10,
             has_zero_copy: true,
             has_split: false,
+            asks_cts: true,
+            is_default: false,
         }
     }
 }

@@ -70,6 +70,26 @@ fn ways_are_those_of_the_memory_and_the_terms() {
 }
 
 #[test]
+fn by_default_a_message_goes_no_way_that_its_ends_must_agree_on() {
+    let names = |terms: Terms, memory| {
+        let explanation = Planner::new(Machine::NIC_100G.profile, terms).explain(1 << 20, memory);
+        explanation.ways().map(|one| one.way.name()).collect::<std::vec::Vec<_>>()
+    };
+    let asked = Terms { is_default: true, ..Terms::default() };
+    for memory in [Memory::Unnamed, Memory::Fresh] {
+        assert_eq!(names(asked, memory), ["superpipeline", "pipeline"], "{memory:?}");
+    }
+    assert_eq!(names(asked, Memory::Keepable), ["superpipeline", "pipeline", "register"]);
+    assert_eq!(names(asked, Memory::Kept), ["superpipeline", "pipeline", "register-cached"]);
+    for is_default in [false, true] {
+        let terms = Terms { asks_cts: false, is_default, ..Terms::default() };
+        for memory in Memory::ALL {
+            assert_eq!(names(terms, memory), ["superpipeline", "eager"], "{memory:?}");
+        }
+    }
+}
+
+#[test]
 fn up_to_c0_a_message_is_one_chunk() {
     let terms = Terms { c0_bytes: 12 << 10, ..Terms::default() };
     let mut planner = Planner::new(Machine::NIC_100G.profile, terms);

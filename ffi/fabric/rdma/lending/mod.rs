@@ -74,6 +74,8 @@ struct Lent {
     memory: Option<Arc<RegisteredMemory>>,
     /// Its registration is to be kept.
     is_kept: bool,
+    /// If it cannot be kept, it is registered for one message.
+    or_once: bool,
 }
 
 #[derive(Default)]
@@ -143,21 +145,37 @@ impl Lending {
         len: usize,
     ) -> Option<Buffer> {
         let extent = Extent { start, len };
-        self.put(way, |number| Lent { number, extent, offset: 0, memory: None, is_kept: false })
+        self.put(way, |number| Lent {
+            number,
+            extent,
+            offset: 0,
+            memory: None,
+            is_kept: false,
+            or_once: true,
+        })
     }
 
-    /// Lends a part of a buffer, from `offset` on, for a message out of it. Its registration is kept.
+    /// Lends a part of a buffer, from `offset` on, for a message out of it. Its registration is kept. `is_default`: nobody asked for that, so a buffer is lent when it comes again, and
+    /// registered only where there is room to keep it.
     pub(in crate::fabric::rdma) fn lend_source(
         &mut self,
         memory: &Arc<RegisteredMemory>,
         offset: usize,
+        is_default: bool,
     ) -> Option<SendMemory> {
         if let Some(number) = self.hit(Way::Out, memory, offset) {
             return Some(SendMemory::Registered(Registration(number)));
         }
-        let buffer = self
-            .put(Way::Out, |number| Lent { offset, ..Lent::of_buffer(number, Arc::clone(memory), true) })?;
-        Some(SendMemory::Keepable { buffer, is_again: self.missed.note(memory) })
+        let is_again = self.missed.note(memory);
+        if is_default && !is_again {
+            return None;
+        }
+        let lent = |number| {
+            let lent = Lent::of_buffer(number, Arc::clone(memory), true);
+            Lent { offset, or_once: !is_default, ..lent }
+        };
+        let buffer = self.put(Way::Out, lent)?;
+        Some(SendMemory::Keepable { buffer, is_again })
     }
 
     /// Lends a buffer for a message into it. Its registration is kept if `is_trusted`.
@@ -185,7 +203,7 @@ impl Lending {
             return self.is_possible;
         }
         let Lent { extent, memory, .. } = Lent::of_buffer(0, Arc::clone(memory), true);
-        let Some(charge) = self.charge(extent, true).filter(Charge::is_cached) else { return false };
+        let Some(charge) = self.charge(extent, true, false).filter(Charge::is_cached) else { return false };
         // SAFETY: the buffer owns the memory.
         let mut work = unsafe { Register::new(&self.pd, extent, access(Way::Out), charge, memory) };
         let Step::Done(Some(held)) = work.step() else { return false };
@@ -316,9 +334,9 @@ impl Lending {
             return Err(Busy);
         }
         let lent = side.lent.as_ref().filter(|lent| lent.number == buffer.0);
-        let wanted = lent.and_then(|lent| Some((lent.extent_of(bytes)?, lent.is_kept)));
-        let Some((extent, is_kept)) = wanted else { return self.refuse(ticket) };
-        let Some(charge) = self.charge(extent, is_kept) else { return self.refuse(ticket) };
+        let wanted = lent.and_then(|lent| Some((lent.extent_of(bytes)?, lent.is_kept, lent.or_once)));
+        let Some((extent, is_kept, or_once)) = wanted else { return self.refuse(ticket) };
+        let Some(charge) = self.charge(extent, is_kept, or_once) else { return self.refuse(ticket) };
         let side = &mut self.sides[way as usize];
         let memory = side.lent.as_ref().and_then(|lent| lent.memory.clone());
         // SAFETY: a buffer owns the memory, or it is borrowed until `take_back` has returned, which drops what the job is, or made.
@@ -333,8 +351,8 @@ impl Lending {
     }
 
     /// Takes a share of the budget for a registration. One that is kept takes the place of the least recently used ones. If there is no room
-    /// among those that are kept, it is for one message.
-    fn charge(&mut self, extent: Extent, is_kept: bool) -> Option<Charge> {
+    /// among those that are kept, it is for one message, or refused.
+    fn charge(&mut self, extent: Extent, is_kept: bool, or_once: bool) -> Option<Charge> {
         let share = match &self.share {
             Some(share) => Arc::clone(share),
             None => {
@@ -354,7 +372,10 @@ impl Lending {
                 drop(kept);
             }
         }
-        cached.or_else(|| Charge::grow(&share, bytes).ok())
+        if cached.is_some() || !or_once {
+            return cached;
+        }
+        Charge::grow(&share, bytes).ok()
     }
 
     fn deregister(&mut self, ticket: Ticket, Registration(wanted): Registration) -> Result<(), Busy> {
@@ -435,7 +456,7 @@ impl Drop for Lending {
 impl Lent {
     fn of_buffer(number: u64, memory: Arc<RegisteredMemory>, is_kept: bool) -> Self {
         let extent = Extent { start: memory.as_ptr(), len: memory.len() };
-        Self { number, extent, offset: 0, memory: Some(memory), is_kept }
+        Self { number, extent, offset: 0, memory: Some(memory), is_kept, or_once: true }
     }
 
     /// Returns what is to be registered for a message of `bytes` bytes: all of the memory if it is kept. None if the memory is shorter.

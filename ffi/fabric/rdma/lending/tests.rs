@@ -144,7 +144,7 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
     for is_buffer_first in [true, false] {
         let (mut lending, memory) = (lending(), buffer(20_000));
         let bytes = memory.len() as u64;
-        let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100) else {
+        let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100, false) else {
             panic!("a miss")
         };
         let (registration, _) = registered(&mut lending, register(Way::Out, lent, 5_000));
@@ -155,13 +155,13 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
         assert_eq!(regions(), [(bytes, 0)]);
         let share = Arc::clone(lending.share.as_ref().unwrap());
         assert_eq!(share.bytes(), bytes);
-        assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Registered(_))), "a hit");
+        assert!(matches!(lending.lend_source(&memory, 0, false), Some(SendMemory::Registered(_))), "a hit");
         lending.take_back(Way::Out, false);
         calls();
         if is_buffer_first {
             memory.registrations().end();
             assert_eq!((regions(), share.bytes(), calls()), (vec![], 0, vec!["ibv_dereg_mr"]));
-            assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Keepable { .. })));
+            assert!(matches!(lending.lend_source(&memory, 0, false), Some(SendMemory::Keepable { .. })));
         }
         drop(lending);
         assert_eq!((regions(), share.bytes()), (vec![], 0));
@@ -170,12 +170,26 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
     }
 }
 
+/// Nobody asked for it: a buffer that is sent once is not registered, and one that cannot be kept is not either.
+#[test]
+fn by_default_a_buffer_is_lent_when_it_comes_again() {
+    let (mut lending, memory) = (lending(), buffer(20_000));
+    assert!(lending.lend_source(&memory, 0, true).is_none(), "the first time");
+    let Some(SendMemory::Keepable { buffer: lent, is_again: true }) = lending.lend_source(&memory, 0, true)
+    else {
+        panic!("it is lent")
+    };
+    registered(&mut lending, register(Way::Out, lent, 5_000));
+    lending.take_back(Way::Out, false);
+    assert!(matches!(lending.lend_source(&memory, 0, true), Some(SendMemory::Registered(_))), "it is kept");
+}
+
 #[test]
 fn a_buffer_that_comes_again_is_remembered() {
     let mut lending = lending();
     let buffers: Vec<_> = (0..18).map(|_| buffer(4096)).collect();
     let is_again = |lending: &mut Lending, index: usize| {
-        let memory: SendMemory = lending.lend_source(&buffers[index], 0).unwrap();
+        let memory: SendMemory = lending.lend_source(&buffers[index], 0, false).unwrap();
         lending.take_back(Way::Out, false);
         matches!(memory, SendMemory::Keepable { is_again: true, .. })
     };
@@ -196,7 +210,7 @@ fn a_buffer_can_be_registered_ahead() {
     let (mut lending, memory) = (lending(), buffer(20_000));
     assert!(lending.register_ahead(&memory) && lending.register_ahead(&memory));
     assert_eq!(regions().len(), 1);
-    assert!(matches!(lending.lend_source(&memory, 0), Some(SendMemory::Registered(_))));
+    assert!(matches!(lending.lend_source(&memory, 0, false), Some(SendMemory::Registered(_))));
     lending.take_back(Way::Out, false);
     answer("ibv_reg_mr", libc::ENOMEM);
     assert!(!lending.register_ahead(&buffer(20_000)));
@@ -227,7 +241,7 @@ fn delivered_memory_has_remote_rights_only_with_trust() {
 #[test]
 fn a_link_that_ended_reads_no_buffer_that_was_taken_back() {
     let (mut lending, memory) = (lending(), buffer(20_000));
-    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100) else {
+    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 100, false) else {
         panic!("a miss")
     };
     registered(&mut lending, register(Way::Out, lent, 5_000));
@@ -244,7 +258,7 @@ fn the_least_recently_used_registration_goes_first() {
     let mut lending = lending();
     let buffers: Vec<_> = (0..65).map(|_| buffer(4096)).collect();
     let use_one = |lending: &mut Lending, index: usize| {
-        let memory = lending.lend_source(&buffers[index], 0).unwrap();
+        let memory = lending.lend_source(&buffers[index], 0, false).unwrap();
         if let SendMemory::Keepable { buffer: lent, .. } = memory {
             registered(lending, register(Way::Out, lent, 4096));
         }
@@ -259,7 +273,7 @@ fn the_least_recently_used_registration_goes_first() {
     assert_eq!(regions().len(), 64);
     assert!(use_one(&mut lending, 0) && use_one(&mut lending, 2) && !use_one(&mut lending, 1));
     // What is in use stays.
-    let memory = lending.lend_source(&buffers[0], 0).unwrap();
+    let memory = lending.lend_source(&buffers[0], 0, false).unwrap();
     while let Some(kept) = lending.take_oldest() {
         cache::retire(kept, lending.jobs);
     }
@@ -274,7 +288,7 @@ fn the_least_recently_used_registration_goes_first() {
 #[test]
 fn a_kept_registration_that_does_not_end_is_left_behind() {
     let (mut lending, memory) = (lending(), buffer(4096));
-    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 0) else {
+    let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 0, false) else {
         panic!("a miss")
     };
     registered(&mut lending, register(Way::Out, lent, 4096));
@@ -291,7 +305,7 @@ fn a_device_without_long_messages_lends_nothing() {
     let (mut lending, mut memory) = (lending(), vec![0; 100]);
     lending.is_possible = false;
     assert!(lend(&mut lending, Way::Out, &mut memory).is_none());
-    assert!(lending.lend_source(&buffer(4096), 0).is_none());
+    assert!(lending.lend_source(&buffer(4096), 0, false).is_none());
 }
 
 #[test]
