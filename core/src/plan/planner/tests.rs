@@ -70,7 +70,7 @@ fn ways_are_those_of_the_memory_and_the_terms() {
 }
 
 #[test]
-fn by_default_a_message_goes_no_way_that_its_ends_must_agree_on() {
+fn by_default_nothing_goes_a_way_that_ends_must_agree_on() {
     let names = |terms: Terms, memory| {
         let explanation = Planner::new(Machine::NIC_100G.profile, terms).explain(1 << 20, memory);
         explanation.ways().map(|one| one.way.name()).collect::<std::vec::Vec<_>>()
