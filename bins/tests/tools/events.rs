@@ -108,7 +108,7 @@ fn verbose_tools_report_address_and_connection() {
         &mut scratch.rrecv(&["-v"]),
     );
     assert_eq!((sent.code, received.code), (0, 0));
-    assert!(sent.said.contains("connected by shm: superpipeline"), "{}", sent.said);
+    assert!(sent.said.contains("connected by shm: auto"), "{}", sent.said);
     assert!(received.said.contains("listening at shm:"), "{}", received.said);
     let proposal = ["--folds", "2"];
     let other = ["--folds", "3"];

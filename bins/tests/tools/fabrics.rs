@@ -58,7 +58,7 @@ fn a_plain_address_works_without_a_device_and_says_so() {
             scratch.start("rrecv", rrecv.args(options).args(["--listen", ":7"]).arg(scratch.data("out")));
         let mut sender = scratch.rsend(&["-v", "localhost:7"]);
         let sent = scratch.run("rsend", sender.arg(scratch.data("in")));
-        assert_told(&sent, 0, "connected by shm: superpipeline, arrival by flag (");
+        assert_told(&sent, 0, "connected by shm: auto, arrival by flag (");
         let received = receiver.wait(BOUND);
         assert_told(&received, 0, "superpipe/7.sock; other hosts cannot connect: ");
         assert_told(&received, 0, "; at the other end: rsend localhost:7\n");
