@@ -4,11 +4,13 @@
 //! recorder, so an end without one is no larger, and the compiler removes every call for a fabric that never lends one.
 //!
 //! ```text
-//!          plan                   its last chunk is sent               acknowledged, and its memory is released
-//!  -------------------> OPEN -----------------------------> AWAITED --------------------------------------------> observed
-//!                        |  cancelled, rejected                |  rejected
-//!                        +-------------> forgotten <-----------+
+//!        plan          begin          its last chunk is sent            acknowledged, and its memory is released
+//!  -------------> HELD -------> OPEN --------------------------> AWAITED --------------------------------------> observed, or over
+//!                  |             |  cancelled                       |
+//!                  +-> forgotten +-> forgotten                      +-- rejected: it stays, and its time does not count
 //! ```
+//!
+//! A message that the receiver declines goes on in blocks, and is reported as declined when it is over. One whose end was seen late, or that had others in its time, is over without an observation.
 
 use heapless::Deque;
 
@@ -21,7 +23,7 @@ pub(crate) type MessageKey = (u64, u32);
 /// Most planned messages that are not observed. More are sent as the planner would have them, and not observed. As many as a default ring of posted writes has blocks.
 const PENDING_MAX: usize = 32;
 
-/// A message counts if the look that saw its end came within this part of its time after the look before, or after its last chunk: otherwise its end was seen late.
+/// The end of a message was seen in time, and counts, if it was seen within an eighth of the message's time after the look before, or after its last chunk.
 const LOOKS_PER_TIME: u64 = 8;
 
 /// A message that was planned and is not observed yet.
@@ -163,7 +165,7 @@ impl Planning {
         }
     }
 
-    /// Notes that the message that was planned last has begun, which must be one of this length.
+    /// Notes that the message that was planned last has begun. Forgets the plan if it was for another length.
     pub(crate) fn begin(&mut self, id: MessageKey, length: u64) {
         let Some(Held { bytes, memory, plan, begin, is_idle }) = self.held.take() else { return };
         if bytes != length {
@@ -211,8 +213,8 @@ impl Planning {
         core::mem::replace(&mut self.looked, now)
     }
 
-    /// Observes the next message that is over, and returns it if its time counts. `is_over` tells that of a message whose last chunk was sent with these blocks, and
-    /// `is_open` of one whose last chunk was not sent that it may still be; `looked`: the look before this one.
+    /// Takes out the next messages that are over, up to the first one whose time counts, which is observed and returned. `looked`: time of the look before this one.
+    /// `is_open`: the last chunk of this message may still be sent. `is_over`: the peer has acknowledged so many blocks, and the memory of this message is released.
     pub(crate) fn next_over(
         &mut self,
         [looked, now]: [Nanos; 2],
