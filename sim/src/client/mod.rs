@@ -183,7 +183,10 @@ impl<F: PairFabric> ClientPair<F> {
         Self {
             fabric,
             clients,
-            flows: script.configs.map(|config| Flow::new(config.first_chunk == FirstChunk::DuringRendezvous)),
+            flows: script.configs.map(|config| {
+                let holds_back = config.first_chunk == FirstChunk::DuringRendezvous;
+                Flow::new(holds_back.then_some(config.c0_bytes.into()))
+            }),
             call_coverage: CallCoverage::default(),
             is_notified: script.configs[0].arrival == Arrival::Notify,
             ends_per_cpu: 1,

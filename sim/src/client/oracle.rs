@@ -40,8 +40,9 @@ pub(super) struct Flow {
     /// Message at the head, as its receiver knows it, and the bytes taken of it.
     pub(super) head: Option<usize>,
     pub(super) at: usize,
-    /// The sender may hold the first chunk of a transfer back until its CTS is here, and drops it with a transfer that is cancelled before.
-    holds_back: bool,
+    /// The sender may hold the first chunk of a transfer longer than so many bytes, its C0, back until its CTS is here, and drops it with a transfer that is
+    /// cancelled before.
+    holds_back: Option<u64>,
     /// A line was forged, and nothing is compared any more.
     pub(super) is_unchecked: bool,
     /// Transfers that were compared.
@@ -50,13 +51,26 @@ pub(super) struct Flow {
 
 impl Message {
     /// Returns true if `bytes` bytes may be all that its receiver gets.
-    fn may_be_all(&self, bytes: usize, holds_back: bool) -> bool {
-        bytes == self.bytes || holds_back && bytes == 0 && self.cancelled.is_some()
+    fn may_be_all(&self, bytes: usize, holds_back: Option<u64>) -> bool {
+        bytes == self.bytes || bytes == 0 && self.cancelled.is_some() && self.may_be_held(holds_back)
+    }
+
+    /// Returns true if its receiver may see nothing of it.
+    fn may_never_come(&self, holds_back: Option<u64>) -> bool {
+        self.cancelled.is_some() && (self.bytes == 0 || self.may_be_held(holds_back))
+    }
+
+    /// Returns true if its first chunk may be held back until its receiver has seen that it begins.
+    fn may_be_held(&self, holds_back: Option<u64>) -> bool {
+        holds_back.is_some_and(|c0_bytes| match self.length {
+            Length::Exact(bytes) => bytes > c0_bytes,
+            Length::Stream => true,
+        })
     }
 }
 
 impl Flow {
-    pub(super) fn new(holds_back: bool) -> Self {
+    pub(super) fn new(holds_back: Option<u64>) -> Self {
         Self { holds_back, ..Self::default() }
     }
 
@@ -192,7 +206,7 @@ impl Flow {
         let Some(passed) = place else { panic!("{index} came out of order, or twice") };
         for passed in &self.order[self.seen..self.seen + passed] {
             let message = &self.messages[*passed];
-            assert!(message.cancelled.is_some() && message.bytes == 0, "message {passed} never came");
+            assert!(message.may_never_come(self.holds_back), "message {passed} never came");
         }
         self.seen += passed + 1;
         self.transfers += 1;
@@ -204,7 +218,8 @@ impl Flow {
     pub(super) fn certain(&self) -> Option<usize> {
         let next = self.next().filter(|_| self.head.is_none())?;
         let message = &self.messages[next];
-        (message.bytes > 0 || message.ended).then_some(next)
+        let is_there = message.bytes > 0 || message.ended;
+        (is_there && !message.may_never_come(self.holds_back)).then_some(next)
     }
 
     /// Notes that the message that had to come next has arrived.
@@ -278,7 +293,7 @@ impl Flow {
     pub(super) fn is_taken(&self) -> bool {
         let is_over = |index: &usize| {
             let message = &self.messages[*index];
-            message.over || message.cancelled.is_some() && message.bytes == 0
+            message.over || message.may_never_come(self.holds_back)
         };
         self.open.is_none() && self.order.iter().all(is_over)
     }
