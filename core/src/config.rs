@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::copying::CopyKernel;
 use crate::fabric::Caps;
+use crate::plan::Terms;
 use crate::protocol::{Protocol, Q_ONE};
 use crate::wire::arrival::Arrival;
 use crate::wire::header::INLINE_BYTES_MAX;
@@ -156,6 +157,23 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the terms of a planner of the messages into a landing buffer of so many bytes; `is_direct`: by direct store. `None` if these are never planned, by eager, copy, pipeline and provision.
+    #[must_use]
+    pub fn planning_terms(&self, is_direct: bool, landing_bytes: u64) -> Option<Terms> {
+        self.protocol.may_be_planned().then(|| Terms {
+            is_direct,
+            landing_bytes,
+            folds: self.folds,
+            c0_bytes: self.c0_bytes,
+            one_copy_bytes: self.one_copy_bytes,
+            has_zero_copy: self.protocol.is_zero_copy(),
+            // Split messages go past the planner.
+            has_split: false,
+            asks_cts: self.first_chunk != FirstChunk::WithoutCts,
+            is_default: self.protocol == Protocol::Auto,
+        })
+    }
+
     /// Returns true if a message longer than C0, or a stream, asks for a CTS.
     pub(crate) const fn asks_cts(&self) -> bool {
         match self.protocol {

@@ -124,11 +124,7 @@ impl Planning {
         match self.held {
             Some(held) if held.bytes == bytes && held.memory == memory => held.plan,
             Some(_) | None => {
-                let mut plan = self.planner.plan(bytes, memory);
-                if plan.way.is_through_landing() && bytes <= u64::from(self.planner.terms().c0_bytes) {
-                    // Up to C0 they are all one chunk.
-                    plan.way = Way::Superpipeline;
-                }
+                let plan = self.planner.plan(bytes, memory);
                 self.held = Some(Held { bytes, memory, plan, begin: now, is_idle });
                 plan
             }
@@ -141,12 +137,6 @@ impl Planning {
         if terms.landing_bytes != landing_bytes {
             self.planner.set_terms(Terms { landing_bytes, ..terms });
         }
-    }
-
-    /// Returns the memory of a message of this length that was planned to go through the landing buffer, and has not begun.
-    pub(crate) fn held_memory(&self, bytes: u64) -> Option<Memory> {
-        let is_it = |held: &Held| held.bytes == bytes && held.plan.way.is_through_landing();
-        self.held.filter(is_it).map(|held| held.memory)
     }
 
     /// Forgets the message that was planned and has not begun.

@@ -154,9 +154,10 @@ impl<F: Fabric> Driver<F> {
         }
         if send.stage == Stage::AtOnce {
             match self.endpoint.try_send_counted(fabric, send.tag, slices, send.bytes) {
-                Ok(id) => {
+                Ok(_) => {
+                    // It was to go out of mapped memory, which is not mapped any more.
                     if send.lent.is_some() {
-                        self.endpoint.note_planned_at_once(fabric, id, send.bytes as u64);
+                        self.endpoint.forget_plan(fabric);
                     }
                     send.sent = send.bytes;
                     return send.end(Ok(()));

@@ -110,13 +110,11 @@ impl<F: Fabric> Endpoint<F> {
             self.forget_plan(fabric);
             return split.map(Some);
         }
-        // One that was planned to go through the ring, and has not begun, does not go out of mapped memory later.
+        // What is mapped goes no other way: the plan predicts.
         let plan = self.plan(fabric, bytes, Memory::Kept);
+        debug_assert!(plan.is_none_or(|plan| !plan.way.is_through_landing()), "{plan:?}");
         if !self.may_send() {
             return Err(RefusedSend::Closed);
-        }
-        if plan.is_some_and(|plan| plan.way.is_through_landing()) {
-            return Ok(None);
         }
         if self.sender.is_full() && !self.refill(fabric) {
             self.counters.credit_waits += 1;

@@ -1,7 +1,7 @@
 //! Planned messages: how the next one goes, and what it took. docs/model.md.
 
 use super::Endpoint;
-use crate::config::{Config, FirstChunk};
+use crate::config::Config;
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::plan::{Memory, Plan, Terms};
@@ -14,19 +14,7 @@ impl<F: Fabric> Endpoint<F> {
     /// Returns the terms of a planner of the messages that this end sends. `None` if another protocol was asked for, which they get.
     #[must_use]
     pub fn planning_terms(&self) -> Option<Terms> {
-        let config = &self.config;
-        config.protocol.may_be_planned().then(|| Terms {
-            is_direct: F::DIRECT,
-            landing_bytes: self.peer_landing_bytes(),
-            folds: config.folds,
-            c0_bytes: config.c0_bytes,
-            one_copy_bytes: config.one_copy_bytes,
-            has_zero_copy: config.protocol.is_zero_copy(),
-            // Split messages go past the planner.
-            has_split: false,
-            asks_cts: config.first_chunk != FirstChunk::WithoutCts,
-            is_default: config.protocol == Protocol::Auto,
-        })
+        self.config.planning_terms(F::DIRECT, self.peer_landing_bytes())
     }
 
     /// Plans a message that is about to begin, if messages of this end are planned. With direct store only those out of mapped memory have a choice.
@@ -59,11 +47,6 @@ impl<F: Fabric> Endpoint<F> {
         let [produced, acked] = self.sender.blocks();
         let block_bytes = u64::from(self.sender.layout().block_bytes);
         produced.wrapping_sub(acked).saturating_mul(block_bytes) <= bytes / 8
-    }
-
-    /// Returns the memory of a message of this length that was planned, and then found no room.
-    pub(super) fn planned_memory(&self, fabric: &mut F, bytes: u64) -> Option<Memory> {
-        fabric.planning(&self.link).and_then(|planning| planning.held_memory(bytes))
     }
 
     /// Returns the policy of a message in such memory: that of its plan, if it was planned.
@@ -99,15 +82,6 @@ impl<F: Fabric> Endpoint<F> {
             planning.begin(id.key(), bytes);
         }
         self.note_planned_end(fabric);
-    }
-
-    /// Notes that a message that may have been planned was sent at once, through the landing buffer.
-    pub(crate) fn note_planned_at_once(&mut self, fabric: &mut F, id: TransferId, bytes: u64) {
-        if self.planned_memory(fabric, bytes).is_some() {
-            self.note_planned(fabric, id, bytes);
-        } else {
-            self.forget_plan(fabric);
-        }
     }
 
     /// Forgets a message that was planned and has not begun, since its operation ends.

@@ -70,14 +70,17 @@ impl<F: Fabric> Endpoint<F> {
             if !self.may_send() || !self.sender.can_start() || !is_long {
                 return self.start(tag, Length::Exact(bytes)).map(|id| (id, false));
             }
-            let kind = self.planned_memory(fabric, bytes).unwrap_or(kind);
             let plan = self.plan(fabric, bytes, kind);
             if !self.may_send() {
                 return Err(RefusedSend::Closed);
             }
             let config = self.message_config(plan, kind);
             let id = self.start_by(&config, tag, Length::Exact(bytes))?;
-            self.note_planned(fabric, id, bytes);
+            if plan.is_some() {
+                self.note_planned(fabric, id, bytes);
+            } else {
+                self.forget_plan(fabric);
+            }
             return Ok((id, false));
         };
         // The memory of the message before is deregistered first.

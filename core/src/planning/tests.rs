@@ -101,11 +101,10 @@ fn a_declined_way_is_left_out() {
 fn a_message_that_finds_no_room_is_planned_once() {
     let mut planning = planning();
     let first = planning.plan(BYTES, Memory::Unnamed, Nanos(0), true);
-    assert_eq!(planning.held_memory(BYTES), Some(Memory::Unnamed));
     assert_eq!(planning.plan(BYTES, Memory::Unnamed, Nanos(1000), true), first);
     // Another message begins instead.
     planning.begin(FIRST, BYTES / 2);
-    assert!(!planning.is_pending() && planning.held_memory(BYTES).is_none());
+    assert!(!planning.is_pending() && planning.held.is_none());
 }
 
 #[test]
@@ -163,18 +162,6 @@ fn a_message_that_was_rejected_or_cancelled_counts_for_nothing() {
     begin(&mut planning, SECOND, Memory::Unnamed, 100_000);
     planning.forget(|key| key == SECOND);
     assert!(planning.open().is_none() && !planning.is_pending());
-}
-
-#[test]
-fn messages_up_to_c0_through_the_ring_are_one_way() {
-    let terms = Terms { is_direct: true, ..Terms::default() };
-    let mut planning = Planning::new(Planner::new(Machine::SHARED_MEMORY.profile, terms));
-    for number in 0..200 {
-        let bytes = u64::from(terms.c0_bytes);
-        let plan = planning.plan(bytes, Memory::Kept, Nanos(number), true);
-        assert!(!matches!(plan.way, Way::Pipeline | Way::Eager), "{plan:?}");
-        planning.begin((number, 0), bytes);
-    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Planners of the ends of a case: of a third of the seeds, behind those in which planted bugs are looked for.
 
-use superpipe_core::plan::{Machine, Planner, Terms};
-use superpipe_core::{FirstChunk, Planning, Protocol};
+use superpipe_core::plan::{Machine, Planner, Profile};
+use superpipe_core::{Planning, Protocol};
 
 use super::{Case, ConnectionPlan};
+use crate::fabric::Planners;
 
 /// No seed below this plans, so that what a planner has learnt moves no planted bug from the seed that finds it.
 const PLANNED_FROM: u64 = 40_000;
@@ -12,25 +13,27 @@ const PLANNED_EVERY: u64 = 3;
 const PLANNED_AT: u64 = 1;
 
 impl Case {
-    /// Returns the planner of what an end sends, if this case has one. Its machine is another one than that of the case: a planner must only make things slow.
-    pub(crate) fn planning(&self, plan: &ConnectionPlan, side: usize) -> Option<Box<Planning>> {
-        if self.seed < PLANNED_FROM || self.seed % PLANNED_EVERY != PLANNED_AT {
-            return None;
+    /// Returns the planners of a connection, if this case has any. Their machines are others than that of the case: a planner must only make things slow. By auto an
+    /// end plans from the first message on that can be planned, as a host whose connection is idle at first.
+    pub(crate) fn planners(&self, plan: &ConnectionPlan) -> Planners {
+        let mut planners = Planners::default();
+        for side in 0..2 {
+            let Some(profile) = self.planned_profile(side) else { break };
+            let (config, layout) = (plan.script.configs[side], plan.script.setup.layouts[1 - side]);
+            if config.protocol == Protocol::Auto {
+                planners.later[side] = Some(profile);
+            } else {
+                let terms = config.planning_terms(self.direct, layout.bytes().into());
+                planners.lent[side] =
+                    terms.map(|terms| Box::new(Planning::new(Planner::new(profile, terms))));
+            }
         }
+        planners
+    }
+
+    fn planned_profile(&self, side: usize) -> Option<Profile> {
         let of = (self.seed / PLANNED_EVERY) as usize + side;
-        let machine = Machine::ALL[of % Machine::ALL.len()];
-        let (config, layout) = (plan.script.configs[side], plan.script.setup.layouts[1 - side]);
-        let terms = Terms {
-            is_direct: self.direct,
-            landing_bytes: layout.bytes().into(),
-            folds: config.folds,
-            c0_bytes: config.c0_bytes,
-            one_copy_bytes: config.one_copy_bytes,
-            has_zero_copy: plan.lenders.is_some(),
-            has_split: false,
-            asks_cts: config.first_chunk != FirstChunk::WithoutCts,
-            is_default: config.protocol == Protocol::Auto,
-        };
-        Some(Box::new(Planning::new(Planner::new(machine.profile, terms))))
+        (self.seed >= PLANNED_FROM && self.seed % PLANNED_EVERY == PLANNED_AT)
+            .then(|| Machine::ALL[of % Machine::ALL.len()].profile)
     }
 }

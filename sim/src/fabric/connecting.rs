@@ -8,7 +8,7 @@ use superpipe_testkit::{BASE, ExposedMemories, Setup, ownership};
 
 use super::forger::Forger;
 use super::growing::Grown;
-use super::{ArrivalFlags, SimFabric};
+use super::{ArrivalFlags, Planners, SimFabric};
 use crate::nic::{MemoryUse, NotRegistered, Rights, TraceEvent, World};
 
 impl<const DIRECT: bool> SimFabric<DIRECT> {
@@ -87,7 +87,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
             flags,
             partial_blocks: RefCell::default(),
             recorders: [None, None],
-            plannings: [None, None],
+            planners: Planners::default(),
             acting: 0,
         };
         if flags.notify || flags.lends {

@@ -17,6 +17,7 @@ mod reuse;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 
+use superpipe_core::plan::{Planner, Profile, Terms};
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Buffer, Busy, Caps, Completion, CopyKernel, DestinationClaim, Fabric, Finished, Job, KernelSet,
@@ -77,13 +78,20 @@ pub struct SimFabric<const DIRECT: bool> {
     flags: ArrivalFlags,
     pub(crate) partial_blocks: RefCell<PartialBlockCounter>,
     pub(crate) recorders: [Option<Box<Recorder>>; 2],
-    /// Planners of what each end sends, if it plans.
-    pub(crate) plannings: [Option<Box<Planning>>; 2],
+    pub(crate) planners: Planners,
     /// End whose turn it is.
     pub(crate) acting: usize,
     kernels: KernelSet,
     /// Landing buffers of each end, where distances decide what copies take.
     reuse: [Reuse; 2],
+}
+
+/// Planners of what each end sends, if it plans.
+#[derive(Default)]
+pub(crate) struct Planners {
+    pub(crate) lent: [Option<Box<Planning>>; 2],
+    /// Profile of a planner that is made for the first message that can be planned.
+    pub(crate) later: [Option<Profile>; 2],
 }
 
 impl<const DIRECT: bool> SimFabric<DIRECT> {
@@ -456,7 +464,14 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
         self.recorders[link.0].as_deref_mut()
     }
 
+    fn begin_planning(&mut self, link: &EndLink, terms: Terms) {
+        let profile = self.planners.later[link.0].take();
+        if let Some(profile) = profile {
+            self.planners.lent[link.0] = Some(Box::new(Planning::new(Planner::new(profile, terms))));
+        }
+    }
+
     fn planning(&mut self, link: &EndLink) -> Option<&mut Planning> {
-        self.plannings[link.0].as_deref_mut()
+        self.planners.lent[link.0].as_deref_mut()
     }
 }

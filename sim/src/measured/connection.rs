@@ -159,7 +159,8 @@ impl Connection {
         let mut fabric =
             SimFabric::connect(world, hosts, &setup, flags).map_err(|error| error.to_string())?;
         fabric.start(0);
-        fabric.plannings = [(); 2].map(|()| terms.planner.map(|planner| Box::new(Planning::new(planner))));
+        fabric.planners.lent =
+            [(); 2].map(|()| terms.planner.map(|planner| Box::new(Planning::new(planner))));
         let end = |side: usize| {
             let attachment = fabric.attachment(side);
             let end = Endpoint::new(&fabric, attachment, terms.config, Origin::default());

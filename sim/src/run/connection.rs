@@ -67,7 +67,7 @@ impl<const DIRECT: bool> Connection<DIRECT> {
         if recorded {
             fabric.recorders = [Some(Box::default()), Some(Box::default())];
         }
-        fabric.plannings = core::array::from_fn(|side| case.planning(plan, side));
+        fabric.planners = case.planners(plan);
         let applications = match (plan.programs, &plan.lenders) {
             (_, Some(plans)) => {
                 Applications::Lenders(Box::new(LenderPair::over(fabric, &plan.script, plans.clone())))

@@ -231,7 +231,7 @@ fn another_way_that_becomes_faster_is_found_in_the_end() {
     assert!(cells > 20 && counts[cells / 2] <= 300 && counts[cells - 1] < 2000, "{counts:?}");
 }
 
-/// What is mapped is not declined.
+/// Without direct store: mapped memory is not declined.
 #[test]
 fn a_peer_that_declines_costs_a_bounded_number() {
     for memory in [Memory::Fresh, Memory::Kept] {
