@@ -16,6 +16,7 @@
 //! link is ended, unless core has released the memory. What core asks for later about memory that was taken back finds nothing.
 
 mod cache;
+mod lent;
 mod steps;
 
 use crate::budget::{BudgetShare, Charge, MemoryKind};
@@ -28,6 +29,7 @@ use cache::{Cache, Kept};
 use core::ptr::NonNull;
 use core::{fmt, mem};
 use heapless::Deque;
+use lent::Lent;
 use std::sync::Arc;
 use steps::{Deregister, Extent, Held, Register};
 use superpipe_core::{
@@ -62,20 +64,6 @@ pub(in crate::fabric::rdma) struct Lending {
 struct Side {
     lent: Option<Lent>,
     state: State,
-}
-
-/// Memory that was lent.
-struct Lent {
-    number: u64,
-    extent: Extent,
-    /// Offset of the message in the memory.
-    offset: usize,
-    /// The memory, if a buffer owns it.
-    memory: Option<Arc<RegisteredMemory>>,
-    /// Its registration is to be kept.
-    is_kept: bool,
-    /// If it cannot be kept, it is registered for one message.
-    or_once: bool,
 }
 
 #[derive(Default)]
@@ -450,22 +438,6 @@ impl Drop for Lending {
         for way in [Way::Out, Way::In] {
             self.take_back(way, true);
         }
-    }
-}
-
-impl Lent {
-    fn of_buffer(number: u64, memory: Arc<RegisteredMemory>, is_kept: bool) -> Self {
-        let extent = Extent { start: memory.as_ptr(), len: memory.len() };
-        Self { number, extent, offset: 0, memory: Some(memory), is_kept, or_once: true }
-    }
-
-    /// Returns what is to be registered for a message of `bytes` bytes: all of the memory if it is kept. None if the memory is shorter.
-    fn extent_of(&self, bytes: u64) -> Option<Extent> {
-        let Extent { start, len } = self.extent;
-        let bytes = usize::try_from(bytes).ok()?;
-        let is_inside = self.offset.checked_add(bytes).is_some_and(|end| bytes > 0 && end <= len);
-        let all = self.is_kept || self.offset > 0;
-        is_inside.then_some(Extent { start, len: if all { len } else { bytes } })
     }
 }
 
