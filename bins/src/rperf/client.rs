@@ -161,6 +161,14 @@ impl Client<'_> {
         let ConnectionProperties { protocol, fabric, block_bytes, .. } = self.properties;
         match timeline {
             Some(timeline) => Ok(Picture { timeline, bytes, block_bytes, protocol, fabric }),
+            None if [client, server].iter().all(|track| track.marks.len() < MARKS_MAX) => Err(Failure::new(
+                Code::Device,
+                format!(
+                    "cannot draw a message of {}: it went past the blocks, out of a registered buffer; draw it without --registered, by \
+                         another protocol than register-cached",
+                    Bytes(bytes)
+                ),
+            )),
             None => Err(Failure::new(
                 Code::Device,
                 format!(

@@ -261,6 +261,16 @@ fn an_undrawable_message_is_reported() {
     server.wait(BOUND).assert(9, "cannot draw a message of 16 MiB");
 }
 
+#[test]
+fn a_message_without_blocks_has_no_picture() {
+    let scratch = Scratch::new("trace-no-blocks");
+    let server = scratch.start_server(&[]);
+    let mut client = scratch.client(&["-q", "--sizes=1M", "--protocol=register-cached", "--iterations=3"]);
+    client.arg(option("picture", &scratch.data("x")));
+    scratch.run("rperf", &mut client).assert(9, "it went past the blocks");
+    server.wait(BOUND).assert(9, "it went past the blocks");
+}
+
 /// The trace is written at every end of a run.
 #[test]
 fn a_failed_picture_does_not_lose_the_trace() {
