@@ -13,14 +13,14 @@ use crate::measured::workers;
 /// Bytes and memory of the messages of a phase.
 type Phase = (usize, Buffers);
 
-/// What changes: each workload comes back to where it began.
+/// Workloads that change, and come back to where they began.
 const WORKLOADS: [[Phase; 3]; 3] = [
     [(1 << 20, Buffers::Registered), (1 << 20, Buffers::Lent), (1 << 20, Buffers::Registered)],
     [(128 << 10, Buffers::Slices), (4 << 20, Buffers::Slices), (128 << 10, Buffers::Slices)],
     [(256 << 10, Buffers::Lent), (4 << 20, Buffers::Registered), (256 << 10, Buffers::Lent)],
 ];
 
-/// What became of a phase.
+/// Result of a phase.
 #[derive(Clone, Debug)]
 pub struct ChangedPhase {
     /// Number of the machine.

@@ -1,18 +1,18 @@
 //! The measuring process.
 
-use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
-use superpipe::plan::{Explanation, Way};
+use superpipe::plan::Explanation;
 use superpipe::{Address, Connection, Protocol};
 use superpipe_bench::connection::{DEADLINE, fail};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::stats::{Spread, median};
 
+use super::cell::Cell;
 use super::memory::{MemoryKind, Source, TAG};
 use super::server::Command;
-use super::ways::{options, pinned};
+use super::ways::options;
 
 /// Messages of each size and memory that a planner has seen before anything is measured.
 const TAUGHT: usize = 100;
@@ -21,24 +21,6 @@ const TAUGHT: usize = 100;
 pub(crate) struct Client {
     control: Connection,
     connections: Vec<(Protocol, Connection)>,
-}
-
-/// Results of one size and memory.
-pub(crate) struct Cell {
-    bytes: usize,
-    memory: MemoryKind,
-    /// the way that is chosen after all messages; `None`: such messages are not planned
-    chosen: Option<Way>,
-    /// median time of the connection that always goes that way, over that of the best one
-    pub(crate) chosen_over_best: Option<f64>,
-    /// times of planned messages over those of the best connection in the same round
-    pub(crate) planned_over_best: Spread,
-    /// predictions over what the messages took
-    pub(crate) predicted: Option<Spread>,
-    /// what the planner says of it
-    explanation: Option<String>,
-    /// median of each connection, in microseconds
-    times: Vec<(Protocol, f64)>,
 }
 
 impl Client {
@@ -98,8 +80,8 @@ impl Client {
         // Such messages are not planned if none was: what is known is of others.
         let explanation = if predicted.is_empty() { None } else { self.explain(bytes) };
         let chosen = explanation.as_ref().map(|explanation| explanation.chosen);
-        let at =
-            chosen.and_then(|way| self.connections.iter().position(|(protocol, _)| *protocol == pinned(way)));
+        let at = chosen
+            .and_then(|way| self.connections.iter().position(|(protocol, _)| *protocol == way.protocol()));
         Ok(Cell {
             bytes,
             memory,
@@ -158,28 +140,4 @@ impl Client {
 
 fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<9} {:<19} {:<16} {:>9} {:>30} {:>26}   ",
-            self.bytes,
-            self.memory.name(),
-            self.chosen.map_or("not planned", Way::name),
-            self.chosen_over_best.map_or_else(|| "-".to_owned(), |over| format!("{over:.2}")),
-            self.planned_over_best.to_text(),
-            self.predicted.map_or_else(|| "-".to_owned(), Spread::to_text),
-        )?;
-        for (protocol, time) in &self.times {
-            if !time.is_nan() {
-                write!(f, " {protocol} {time:.2}")?;
-            }
-        }
-        match &self.explanation {
-            Some(explanation) if self.is_late() || self.is_off() => write!(f, "\n          {explanation}"),
-            _ => Ok(()),
-        }
-    }
 }

@@ -4,6 +4,7 @@
 //! A sample is a message and its answer of 8 bytes, as the client sees it: until the send has returned and the answer is here. Ends are two
 //! processes. In a round each connection has a slice of some milliseconds, one after the other.
 
+mod cell;
 mod client;
 mod memory;
 mod server;
@@ -19,14 +20,10 @@ use superpipe_bench::options::Cores;
 use superpipe_bench::process::Peer;
 use superpipe_bench::size::Size;
 
-use client::{Cell, Client};
+use cell::{EXCESS_MAX, PREDICTION_OFF_MAX};
+use client::Client;
 use memory::MemoryKind;
 use ways::contestants;
-
-/// Excess over the best way that the chosen one may have.
-const EXCESS_MAX: f64 = 0.10;
-/// Distance of a prediction from what is measured.
-const PREDICTION_OFF_MAX: f64 = 0.25;
 
 /// Planned messages beside each protocol that they could have had
 #[derive(Parser)]
@@ -70,16 +67,14 @@ fn run(options: &Options) -> Result<(), Failure> {
     let bytes_max = sizes.iter().copied().max().unwrap_or(0);
     let (_peer, _) = Peer::fork(options.cores, |_| server::serve(&address, &contestants, bytes_max))?;
     let mut client = Client::connect(&address, &contestants)?;
-    println!(
-        "size      memory              chosen           over best           planned over best    predicted over measured    every way, us"
-    );
+    println!("{}", cell::HEADER);
     let (mut cells, mut late, mut off) = (0, 0, 0);
     for bytes in sizes {
         for memory in MemoryKind::ALL {
             let cell = client.cell(bytes, memory, options.rounds, options.slice_ms)?;
             cells += 1;
-            late += usize::from(cell.is_late());
-            off += usize::from(cell.is_off());
+            late += usize::from(cell.exceeds_best());
+            off += usize::from(cell.is_mispredicted());
             println!("{cell}");
         }
     }
@@ -91,16 +86,4 @@ fn run(options: &Options) -> Result<(), Failure> {
         PREDICTION_OFF_MAX * 100.0,
     );
     Ok(())
-}
-
-impl Cell {
-    /// Returns true if the chosen way is not within 10 % of the best, or if nothing is chosen, if what planned messages take is not.
-    fn is_late(&self) -> bool {
-        self.chosen_over_best.unwrap_or(self.planned_over_best.median) > 1.0 + EXCESS_MAX
-    }
-
-    /// Returns true if the prediction is not within 25 % of what is measured.
-    fn is_off(&self) -> bool {
-        self.predicted.is_some_and(|predicted| (predicted.median - 1.0).abs() > PREDICTION_OFF_MAX)
-    }
 }

@@ -58,7 +58,7 @@ enum Buffer {
     Registered(RegisteredBuf),
 }
 
-/// What a connection sends its messages of one size out of.
+/// Source of the messages of one size of a connection.
 pub(crate) struct Source {
     kind: MemoryKind,
     bytes: usize,

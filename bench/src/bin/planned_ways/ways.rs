@@ -1,6 +1,5 @@
 //! The connections that are compared.
 
-use superpipe::plan::Way;
 use superpipe::{Address, Options, Protocol, Tuning};
 use superpipe_bench::connection::polling;
 
@@ -22,9 +21,4 @@ pub(crate) fn contestants(address: &Address) -> Vec<Protocol> {
 /// Options of both ends.
 pub(crate) fn options(protocol: Protocol) -> Options {
     Options { tuning: Tuning { protocol: Some(protocol), ..Tuning::default() }, ..polling() }
-}
-
-/// Returns the protocol of the connection whose messages always go this way.
-pub(crate) const fn pinned(way: Way) -> Protocol {
-    way.protocol()
 }
