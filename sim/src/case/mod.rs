@@ -172,13 +172,14 @@ impl Case {
         if seed >= GOLDEN_SEEDS && case.direct {
             case.timing();
         }
-        if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
+        let case = if seed >= GOLDEN_SEEDS && seed % REJECT_EVERY == REJECT_AT {
             case.rejecting()
         } else if seed >= GOLDEN_SEEDS && seed % LENDERS_EVERY == LENDERS_AT {
             case.lending()
         } else {
             case
-        }
+        };
+        case.by_default()
     }
 
     /// Has most connections choose the kernels of their copies, of short blocks as well, and windows of any size, over a distance that changes.

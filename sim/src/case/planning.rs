@@ -31,6 +31,19 @@ impl Case {
         planners
     }
 
+    /// Gives the ends of half of the cases that plan the protocol of ends that have agreed on none. Memory that the peer may write is not exposed by it.
+    pub(super) fn by_default(mut self) -> Self {
+        if self.planned_profile(0).is_some() && (self.seed / PLANNED_EVERY) % 2 == 0 {
+            for plan in &mut self.connections {
+                let offers = plan.lenders.as_ref().is_some_and(|plans| plans.iter().any(|plan| plan.offers));
+                if !offers {
+                    plan.script.configs.iter_mut().for_each(|config| config.protocol = Protocol::Auto);
+                }
+            }
+        }
+        self
+    }
+
     fn planned_profile(&self, side: usize) -> Option<Profile> {
         let of = (self.seed / PLANNED_EVERY) as usize + side;
         (self.seed >= PLANNED_FROM && self.seed % PLANNED_EVERY == PLANNED_AT)

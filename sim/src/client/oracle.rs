@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use superpipe_core::{End, Incoming, Length, Reason};
+use superpipe_core::{End, Incoming, Length, Protocol, Reason};
 use superpipe_testkit::Rng;
 
 /// Bits of a tag that hold the message's index.
@@ -21,6 +21,8 @@ pub(super) struct Message {
     pub(super) rejected: Option<Reason>,
     number: Option<u64>,
     received: Option<usize>,
+    /// It began by a protocol whose first chunk may be held back.
+    prepares: bool,
     /// Its receiver has seen its end, or rejected it.
     over: bool,
 }
@@ -57,15 +59,19 @@ impl Message {
 
     /// Returns true if its receiver may see nothing of it.
     fn may_never_come(&self, holds_back: Option<u64>) -> bool {
-        self.cancelled.is_some() && (self.bytes == 0 || self.may_be_held(holds_back))
+        self.cancelled.is_some()
+            && self.received.is_none()
+            && (self.bytes == 0 || self.may_be_held(holds_back))
     }
 
     /// Returns true if its first chunk may be held back until its receiver has seen that it begins.
     fn may_be_held(&self, holds_back: Option<u64>) -> bool {
-        holds_back.is_some_and(|c0_bytes| match self.length {
+        let is_longer = |c0_bytes| match self.length {
             Length::Exact(bytes) => bytes > c0_bytes,
             Length::Stream => true,
-        })
+        };
+        self.prepares
+            && holds_back.is_some_and(|c0_bytes| self.bytes as u64 <= c0_bytes && is_longer(c0_bytes))
     }
 }
 
@@ -89,6 +95,7 @@ impl Flow {
             rejected: None,
             number: None,
             received: None,
+            prepares: false,
             over: false,
         });
         index
@@ -102,11 +109,15 @@ impl Flow {
         (message.bytes, message.ended) = (message.payload.len(), true);
     }
 
-    /// Notes that a transfer starts.
-    pub(super) fn starts(&mut self, index: usize) {
+    /// Notes that a transfer starts by the protocol of its end, or if that is planned, by another one.
+    pub(super) fn starts(&mut self, index: usize, protocol: Protocol) {
         assert!(self.is_unchecked || self.open.is_none(), "{index} starts while another is open");
         self.order.push(index);
         self.open = Some(index);
+        self.messages[index].prepares = match protocol {
+            Protocol::Superpipeline | Protocol::Register | Protocol::RegisterCached | Protocol::Auto => true,
+            Protocol::Eager | Protocol::Copy | Protocol::Pipeline | Protocol::Provision => false,
+        };
     }
 
     /// Notes that the endpoint took bytes.

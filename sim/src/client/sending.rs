@@ -144,7 +144,7 @@ impl<F: PairFabric> ClientPair<F> {
         assert!(now >= before, "less was sent than before");
         let is_new = !had_begun && begun;
         if is_new {
-            flow.starts(index);
+            flow.starts(index, client.driver.endpoint().config().protocol);
         }
         let is_known = had_begun || is_new;
         if is_known && flow.open == Some(index) {
@@ -183,7 +183,8 @@ impl<F: PairFabric> ClientPair<F> {
                         assert!(is_other || self.is_unchecked(), "the same slices have another length");
                         if !is_known && open.is_none() {
                             // It may have begun and been given up in one call.
-                            self.flows[side].starts(index);
+                            let protocol = self.clients[side].driver.endpoint().config().protocol;
+                            self.flows[side].starts(index, protocol);
                             self.flows[side].pushed(index, now - before);
                         }
                         self.flows[side].gives_up(index, Reason::GIVEN_UP);
@@ -240,7 +241,8 @@ impl<F: PairFabric> ClientPair<F> {
         self.count(Call::Start, state, started.is_ok());
         match started {
             Ok(id) => {
-                self.flows[side].starts(index);
+                let protocol = self.clients[side].driver.endpoint().config().protocol;
+                self.flows[side].starts(index, protocol);
                 self.clients[side].writing = Some(Writing { id, index });
                 self.clients[side].reserved = 0;
             }
