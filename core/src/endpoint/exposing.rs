@@ -5,7 +5,7 @@ use crate::error::{ProtocolError, RefusedSend};
 use crate::exposing::ExposedState;
 use crate::fabric::Fabric;
 use crate::job::{Buffer, Exposed};
-use crate::plan::Memory;
+use crate::plan::{Memory, Way};
 use crate::send::TransferId;
 use crate::wire::control::Control;
 use crate::wire::grant::PeerAccess;
@@ -112,7 +112,9 @@ impl<F: Fabric> Endpoint<F> {
         }
         // What is mapped goes no other way: the plan predicts.
         let plan = self.plan(fabric, bytes, Memory::Kept);
-        debug_assert!(plan.is_none_or(|plan| !plan.way.is_through_landing()), "{plan:?}");
+        if plan.is_some_and(|plan| plan.way != Way::OneCopy) {
+            self.forget_plan(fabric);
+        }
         if !self.may_send() {
             return Err(RefusedSend::Closed);
         }

@@ -1,7 +1,7 @@
 //! Planned messages: how the next one goes, and what it took. docs/model.md.
 
 use super::Endpoint;
-use crate::config::Config;
+use crate::config::{Config, FirstChunk};
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 use crate::plan::{Memory, Plan, Terms};
@@ -52,18 +52,15 @@ impl<F: Fabric> Endpoint<F> {
     /// Returns the policy of a message in such memory: that of its plan, if it was planned.
     pub(super) fn message_config(&self, plan: Option<Plan>, memory: Memory) -> Config {
         let Some(plan) = plan else {
+            let asks_cts = self.config.first_chunk != FirstChunk::WithoutCts;
             let protocol = match (self.config.protocol, memory) {
-                (Protocol::Auto, Memory::Kept) => Protocol::RegisterCached,
-                (Protocol::Auto, Memory::Keepable | Memory::KeepableAgain) => Protocol::Register,
+                (Protocol::Auto, Memory::Kept) if asks_cts => Protocol::RegisterCached,
+                (Protocol::Auto, Memory::KeepableAgain) if asks_cts => Protocol::Register,
                 (Protocol::Auto, _) => Protocol::Superpipeline,
                 (negotiated, _) => negotiated,
             };
             return Config { protocol, ..self.config };
         };
-        if F::DIRECT {
-            // Its chunks are those that the copies were tuned with.
-            return Config { protocol: plan.way.protocol(), ..self.config };
-        }
         Config {
             protocol: plan.way.protocol(),
             c0_bytes: plan.c0_bytes,

@@ -89,7 +89,7 @@ impl Planner {
 
     /// Plans a message: a look-up, and arithmetic that does not depend on the size. It changes no choice; a trial that was due is taken.
     pub fn plan(&mut self, bytes: u64, memory: Memory) -> Plan {
-        let (class, kind) = (class_of(bytes), memory.kind());
+        let (class, kind) = (class_of(bytes), self.terms.kind(memory));
         let state = &mut self.classes[class];
         let (way, reason, factor) = if self.terms.is_short(bytes, kind) {
             (Way::Superpipeline, Reason::ShortMessage, f64::from(state.short_factor))
@@ -120,7 +120,7 @@ impl Planner {
     /// Handles what a message took: nanoseconds from its begin until the peer has acknowledged its end and its memory is released. `memory` is as it was planned. A time that
     /// is no positive number, or a way that is not possible, counts for nothing but the share of reuse.
     pub fn observe(&mut self, bytes: u64, memory: Memory, way: Way, took_ns: f64) {
-        let (class, kind) = (class_of(bytes), memory.kind());
+        let (class, kind) = (class_of(bytes), self.terms.kind(memory));
         self.note_reuse(class, memory);
         let Some(log) = log_of(took_ns / self.model.ns(way, kind, bytes as f64)) else { return };
         if !self.allows(way, kind, class) {
@@ -159,7 +159,7 @@ impl Planner {
     /// Handles a message that the peer or the fabric could not take this way, and that went through the landing buffer after a rendezvous. The way is left out for the next
     /// 8 messages of this class, after each further time for twice as many, up to 16,384. Such a message is not observed.
     pub fn declined(&mut self, bytes: u64, memory: Memory, way: Way) {
-        let (class, kind) = (class_of(bytes), memory.kind());
+        let (class, kind) = (class_of(bytes), self.terms.kind(memory));
         self.note_reuse(class, memory);
         let Some(index) = absence_index(way, kind) else { return };
         self.pass_absences(class, kind);
@@ -171,7 +171,7 @@ impl Planner {
     /// Explains what the next message would be planned as, unless it is a trial.
     #[must_use]
     pub fn explain(&self, bytes: u64, memory: Memory) -> Explanation {
-        let (class, kind) = (class_of(bytes), memory.kind());
+        let (class, kind) = (class_of(bytes), self.terms.kind(memory));
         let state = &self.classes[class];
         let entry = &state.entries[kind as usize];
         let reuse = f64::from(state.reuse.share());

@@ -149,6 +149,15 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Returns the kind of memory whose ways a message has. Where the ends have agreed on nothing but the default, a buffer is not registered by the first message out of it,
+    /// which most programs that send each once would pay for.
+    pub(super) const fn kind(&self, memory: Memory) -> Kind {
+        match memory {
+            Memory::Keepable if self.is_default => Kind::Unnamed,
+            _ => memory.kind(),
+        }
+    }
+
     /// Returns the bytes of the largest chunk, at least 1.
     pub(super) fn fold_bytes(&self) -> u64 {
         (self.landing_bytes / u64::from(self.folds.max(1))).max(1)

@@ -76,10 +76,10 @@ fn by_default_nothing_goes_a_way_that_ends_must_agree_on() {
         explanation.ways().map(|one| one.way.name()).collect::<std::vec::Vec<_>>()
     };
     let asked = Terms { is_default: true, ..Terms::default() };
-    for memory in [Memory::Unnamed, Memory::Fresh] {
+    for memory in [Memory::Unnamed, Memory::Fresh, Memory::Keepable] {
         assert_eq!(names(asked, memory), ["superpipeline", "pipeline"], "{memory:?}");
     }
-    assert_eq!(names(asked, Memory::Keepable), ["superpipeline", "pipeline", "register"]);
+    assert_eq!(names(asked, Memory::KeepableAgain), ["superpipeline", "pipeline", "register"]);
     assert_eq!(names(asked, Memory::Kept), ["superpipeline", "pipeline", "register-cached"]);
     for is_default in [false, true] {
         let terms = Terms { asks_cts: false, is_default, ..Terms::default() };
@@ -87,6 +87,22 @@ fn by_default_nothing_goes_a_way_that_ends_must_agree_on() {
             assert_eq!(names(terms, memory), ["superpipeline", "eager"], "{memory:?}");
         }
     }
+}
+
+/// Buffers that are sent twice each: a registration by the second message would serve none.
+#[test]
+fn by_default_first_messages_count_against_reuse() {
+    let terms = Terms { is_default: true, ..Terms::default() };
+    let mut planner = Planner::new(Machine::NIC_100G.profile, terms);
+    for _ in 0..200 {
+        for memory in [Memory::Keepable, Memory::KeepableAgain] {
+            let plan = planner.plan(1 << 20, memory);
+            planner.observe(1 << 20, memory, plan.way, plan.predicted_ns);
+        }
+    }
+    let explained = planner.explain(1 << 20, Memory::KeepableAgain);
+    assert!((0.4..=0.6).contains(&explained.reuse), "{explained}");
+    assert!(explained.chosen.is_through_landing(), "{explained}");
 }
 
 #[test]
