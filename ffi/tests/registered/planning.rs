@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 
 use superpipe::plan::{Memory, Way};
-use superpipe::{Budget, Connection, LandingMode, Options, Protocol, Registered, Tuning};
+use superpipe::{Budget, Connection, LandingMode, Options, Protocol, Registered, RegisteredBuf, Tuning};
 
 use crate::{DEADLINE, LANDINGS, alone, await_that, buffer, bytes, options, pair_with, receive, register};
 
@@ -80,6 +80,25 @@ fn messages_out_of_slices_over_shared_memory_have_no_choice() {
     a.plan_messages();
     let explanation = a.explain(BYTES as u64, Memory::Unnamed).unwrap();
     assert_eq!(explanation.ways().map(|known| known.way).collect::<Vec<_>>(), [Way::Superpipeline]);
+}
+
+/// A peer cannot fill the budget of an end that asked for nothing. By register-cached both ends have asked.
+#[test]
+fn by_auto_64_mib_of_the_peer_are_mapped() {
+    let _alone = alone();
+    let sizes = [40 << 20, (24 << 20) + 4096, 24 << 20];
+    let registers = |protocol, expected: [Registered; 3]| {
+        let tuning = Tuning { protocol, ..Tuning::default() };
+        let (mut a, mut b) = pair_with(Options { tuning, ..Options::default() });
+        let buffers = sizes.map(|bytes| RegisteredBuf::new(bytes).unwrap());
+        assert_eq!(
+            buffers.each_ref().map(|buffer| register(&mut a, &mut b, buffer)),
+            expected,
+            "{protocol:?}"
+        );
+    };
+    registers(None, [Registered::Ready, Registered::Refused, Registered::Ready]);
+    registers(Some(Protocol::RegisterCached), [Registered::Ready; 3]);
 }
 
 /// A buffer that is sent once is copied sooner than mapped.

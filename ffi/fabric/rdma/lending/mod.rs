@@ -143,8 +143,8 @@ impl Lending {
         })
     }
 
-    /// Lends a part of a buffer, from `offset` on, for a message out of it. Its registration is kept. `is_default`: nobody asked for that, so a buffer is lent when it comes again, and
-    /// registered only where there is room to keep it.
+    /// Lends a part of a buffer, from `offset` on, for a message out of it. Its registration is kept. `is_default`: nobody asked for that, so it is
+    /// registered only where there is room to keep it beside others.
     pub(in crate::fabric::rdma) fn lend_source(
         &mut self,
         memory: &Arc<RegisteredMemory>,
@@ -155,9 +155,6 @@ impl Lending {
             return Some(SendMemory::Registered(Registration(number)));
         }
         let is_again = self.missed.note(memory);
-        if is_default && !is_again {
-            return None;
-        }
         let lent = |number| {
             let lent = Lent::of_buffer(number, Arc::clone(memory), true);
             Lent { offset, or_once: !is_default, ..lent }
@@ -191,7 +188,7 @@ impl Lending {
             return self.is_possible;
         }
         let Lent { extent, memory, .. } = Lent::of_buffer(0, Arc::clone(memory), true);
-        let Some(charge) = self.charge(extent, true, false).filter(Charge::is_cached) else { return false };
+        let Some(charge) = self.charge(extent, true, true).filter(Charge::is_cached) else { return false };
         // SAFETY: the buffer owns the memory.
         let mut work = unsafe { Register::new(&self.pd, extent, access(Way::Out), charge, memory) };
         let Step::Done(Some(held)) = work.step() else { return false };
@@ -339,7 +336,7 @@ impl Lending {
     }
 
     /// Takes a share of the budget for a registration. One that is kept takes the place of the least recently used ones. If there is no room
-    /// among those that are kept, it is for one message, or refused.
+    /// among those that are kept, it is for one message. Unless `or_once` it is refused then, and no room is made for it: others are not worth less.
     fn charge(&mut self, extent: Extent, is_kept: bool, or_once: bool) -> Option<Charge> {
         let share = match &self.share {
             Some(share) => Arc::clone(share),
@@ -355,6 +352,9 @@ impl Lending {
                 cached = Charge::cache(&share, bytes).ok();
             }
             if cached.is_none() {
+                if !or_once && !self.cache.is_full() {
+                    break;
+                }
                 let Some(kept) = self.take_oldest() else { break };
                 // Its bytes are to be used at once.
                 drop(kept);

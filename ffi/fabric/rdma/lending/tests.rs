@@ -170,18 +170,29 @@ fn a_buffer_stays_registered_until_it_or_the_link_ends() {
     }
 }
 
-/// Nobody asked for it: a buffer that is sent once is not registered, and one that cannot be kept is not either.
+/// Nobody asked for it, so nothing is registered for one message, and what others keep stays.
 #[test]
-fn by_default_a_buffer_is_lent_when_it_comes_again() {
-    let (mut lending, memory) = (lending(), buffer(20_000));
-    assert!(lending.lend_source(&memory, 0, true).is_none(), "the first time");
-    let Some(SendMemory::Keepable { buffer: lent, is_again: true }) = lending.lend_source(&memory, 0, true)
-    else {
-        panic!("it is lent")
-    };
-    registered(&mut lending, register(Way::Out, lent, 5_000));
-    lending.take_back(Way::Out, false);
-    assert!(matches!(lending.lend_source(&memory, 0, true), Some(SendMemory::Registered(_))), "it is kept");
+fn by_default_what_cannot_be_kept_is_not_registered() {
+    let (mut lending, hot) = (lending(), buffer(20_000));
+    assert!(lending.register_ahead(&hot));
+    let share = Arc::clone(lending.share.as_ref().unwrap());
+    // No room is left for what is kept.
+    let room = (1..=40).rev().map(|log2| 1_u64 << log2).filter(|bytes| share.cache(*bytes).is_ok());
+    let taken: u64 = room.sum();
+    for is_default in [true, false] {
+        let memory = buffer(20_000);
+        let Some(SendMemory::Keepable { buffer: lent, .. }) = lending.lend_source(&memory, 0, is_default)
+        else {
+            panic!("it is lent")
+        };
+        calls();
+        let done = done(&mut lending, register(Way::Out, lent, 5_000));
+        assert_eq!(matches!(done, Err(JobFailed::Refused)), is_default, "{done:?}");
+        assert_eq!(calls().contains(&"ibv_reg_mr"), !is_default);
+        assert_eq!(lending.cache.find(&hot, access(Way::Out)).is_some(), is_default, "what is kept");
+        lending.take_back(Way::Out, false);
+    }
+    share.uncache(taken);
 }
 
 #[test]
