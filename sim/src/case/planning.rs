@@ -33,7 +33,7 @@ impl Case {
 
     /// Gives the ends of half of the cases that plan the protocol of ends that have agreed on none. Memory that the peer may write is not exposed by it.
     pub(super) fn by_default(mut self) -> Self {
-        if self.planned_profile(0).is_some() && (self.seed / PLANNED_EVERY) % 2 == 0 {
+        if self.planned_profile(0).is_some() && (self.seed / PLANNED_EVERY).is_multiple_of(2) {
             for plan in &mut self.connections {
                 let offers = plan.lenders.as_ref().is_some_and(|plans| plans.iter().any(|plan| plan.offers));
                 if !offers {

@@ -14,7 +14,7 @@ pub(crate) const EXCESS_MAX: f64 = 0.10;
 pub(crate) const PREDICTION_OFF_MAX: f64 = 0.25;
 
 /// Header of the table.
-pub(crate) const HEADER: &str = "size      memory              chosen           over best           planned over best    predicted over measured    every way, us";
+pub(crate) const HEADER: &str = "size      memory              chosen           over best   of default ways           planned over best    predicted over measured    every way, us";
 
 /// Results of one size and memory.
 pub(crate) struct Cell {
@@ -40,6 +40,14 @@ impl Cell {
         self.chosen_over_best.unwrap_or(self.planned_over_best.median) > 1.0 + EXCESS_MAX
     }
 
+    /// Returns the median time of the connection that always goes the chosen way, over that of the best of the ways that a planner may choose by default.
+    fn chosen_over_default(&self) -> Option<f64> {
+        let chosen = self.chosen?.protocol();
+        let (_, chosen) = self.times.iter().find(|(protocol, time)| *protocol == chosen && !time.is_nan())?;
+        let others = self.times.iter().filter(|(protocol, _)| self.memory.goes_by_default(*protocol));
+        Some(chosen / others.map(|(_, time)| *time).fold(f64::INFINITY, f64::min))
+    }
+
     /// Returns true if the prediction is not within 25 % of what is measured.
     pub(crate) fn is_mispredicted(&self) -> bool {
         self.predicted.is_some_and(|predicted| (predicted.median - 1.0).abs() > PREDICTION_OFF_MAX)
@@ -48,13 +56,15 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let over = |over: Option<f64>| over.map_or_else(|| "-".to_owned(), |over| format!("{over:.2}"));
         write!(
             f,
-            "{:<9} {:<19} {:<16} {:>9} {:>30} {:>26}   ",
+            "{:<9} {:<19} {:<16} {:>9} {:>17} {:>27} {:>26}   ",
             self.bytes,
             self.memory.name(),
             self.chosen.map_or("not planned", Way::name),
-            self.chosen_over_best.map_or_else(|| "-".to_owned(), |over| format!("{over:.2}")),
+            over(self.chosen_over_best),
+            over(self.chosen_over_default()),
             self.planned_over_best.to_text(),
             self.predicted.map_or_else(|| "-".to_owned(), Spread::to_text),
         )?;

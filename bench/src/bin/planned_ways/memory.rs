@@ -42,6 +42,16 @@ impl MemoryKind {
         matches!(self, Self::PlainFresh | Self::RegisteredFresh)
     }
 
+    /// Returns true if messages out of this memory may go like those of a protocol between ends that have agreed on nothing: none eagerly, and none out of memory
+    /// that is registered for it.
+    pub(crate) fn goes_by_default(self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::Superpipeline | Protocol::Pipeline => true,
+            Protocol::RegisterCached => self == Self::RegisteredReused,
+            _ => false,
+        }
+    }
+
     /// Returns true if messages out of this memory can go by a protocol.
     pub(crate) fn goes_by(self, protocol: Protocol) -> bool {
         match protocol {
