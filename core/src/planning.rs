@@ -23,8 +23,13 @@ pub(crate) type MessageKey = (u64, u32);
 /// Most planned messages that are not observed. More are sent as the planner would have them, and not observed. As many as a default ring of posted writes has blocks.
 const PENDING_MAX: usize = 32;
 
-/// The end of a message was seen in time, and counts, if it was seen within an eighth of the message's time after the look before, or after its last chunk.
+/// The end of a message was seen in time, and counts, if it was seen within an eighth of the message's time after the look before, or after its last chunk, or
+/// within [`ROUND_NS`].
 const LOOKS_PER_TIME: u64 = 8;
+
+/// Nanoseconds within which a wait, or the next call, looks again. Without it only those of the messages of a microsecond or two would count that took unusually
+/// long.
+const ROUND_NS: u64 = 1_000;
 
 /// A message that was planned and is not observed yet.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +59,7 @@ pub struct Planned {
     pub reason: Reason,
     /// Nanoseconds that were predicted.
     pub predicted_ns: f64,
-    /// Nanoseconds that it took: until it was acknowledged and its memory released.
+    /// Nanoseconds that it took: until it was acknowledged and its memory released, in the middle of the two looks between which that was.
     pub took_ns: u64,
     /// It went in blocks instead, since the peer or the fabric could not go that way.
     pub is_declined: bool,
@@ -230,9 +235,12 @@ impl Planning {
 
     fn observe(&mut self, pending: &Pending, now: Nanos, gap_ns: u64) -> Option<Planned> {
         let Pending { bytes, memory, plan, is_declined, .. } = *pending;
-        let took_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
-        let is_seen_in_time = gap_ns.saturating_mul(LOOKS_PER_TIME) <= took_ns;
-        self.over = now;
+        let seen_ns = now.0.saturating_sub(pending.begin.0.max(self.over.0));
+        let is_seen_in_time = gap_ns <= ROUND_NS.max(seen_ns / LOOKS_PER_TIME);
+        // It ended at some time since the look before: on average in the middle.
+        let late_ns = if is_seen_in_time { (gap_ns / 2).min(seen_ns) } else { 0 };
+        let took_ns = seen_ns - late_ns;
+        self.over = Nanos(now.0 - late_ns);
         if !pending.is_timed {
             return None;
         }
