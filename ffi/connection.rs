@@ -308,7 +308,8 @@ impl Connection {
     /// Over shared memory an end has eight places for its registered and trusted buffers together, and a connection keeps 64 registrations over
     /// RDMA. For a further buffer the call gives up the registered one that was used least recently, over shared memory of those that are not
     /// [shared](Self::is_shared); if there is none, a trusted one that is not offered. A buffer that is dropped is given up at the next call.
-    /// Over shared memory a buffer of 4 GiB or more is refused.
+    /// Over shared memory a buffer of 4 GiB or more is refused. With [`Auto`](superpipe_core::Protocol::Auto) the peer maps 64 MiB of this end's
+    /// buffers at most, and refuses one that would exceed that.
     ///
     /// # Errors
     /// `Usage`: the connection has another protocol than [`RegisterCached`](superpipe_core::Protocol::RegisterCached) and

@@ -124,16 +124,13 @@ impl Planning {
         self.last
     }
 
-    /// Plans a message, or returns the plan of the same one that has not begun. `is_idle`: next to nothing that was sent before is on its way.
+    /// Plans a message, or returns the plan of the same one that has not begun. `is_idle`: next to nothing that was sent before is on its way. It is timed from
+    /// the last call on: a wait for room is no part of its time, and another message of this length and memory may have been meant before.
     pub(crate) fn plan(&mut self, bytes: u64, memory: Memory, now: Nanos, is_idle: bool) -> Plan {
-        match self.held {
-            Some(held) if held.bytes == bytes && held.memory == memory => held.plan,
-            Some(_) | None => {
-                let plan = self.planner.plan(bytes, memory);
-                self.held = Some(Held { bytes, memory, plan, begin: now, is_idle });
-                plan
-            }
-        }
+        let held = self.held.filter(|held| held.bytes == bytes && held.memory == memory);
+        let plan = held.map_or_else(|| self.planner.plan(bytes, memory), |held| held.plan);
+        self.held = Some(Held { bytes, memory, plan, begin: now, is_idle });
+        plan
     }
 
     /// Notes that the landing buffer of the peer has so many bytes.

@@ -20,7 +20,23 @@ const LAYOUT: Layout = Layout { block_bytes: 16 << 10, block_count: 32, flags: F
 const C0_BYTES: u32 = 64 << 10;
 
 const SIZES: [usize; 4] = [128 << 10, 256 << 10, 1 << 20, 4 << 20];
-const BUFFERS: [Buffers; 3] = [Buffers::Slices, Buffers::Lent, Buffers::Registered];
+/// Memory of the messages, and what its connection has agreed on. By default memory that is lent goes as slices do.
+const CELLS: [(Buffers, Agreement); 5] = [
+    (Buffers::Slices, Agreement::AllWays),
+    (Buffers::Lent, Agreement::AllWays),
+    (Buffers::Registered, Agreement::AllWays),
+    (Buffers::Slices, Agreement::Default),
+    (Buffers::Registered, Agreement::Default),
+];
+
+/// What the ends of a connection have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agreement {
+    /// All ways are allowed.
+    AllWays,
+    /// Nothing: protocol auto.
+    Default,
+}
 
 /// Messages of each direction in which a choice must converge.
 const CONVERGED: usize = 32;
@@ -33,6 +49,7 @@ struct Cell {
     seed: u64,
     bytes: usize,
     buffers: Buffers,
+    agreement: Agreement,
 }
 
 /// What became of a cell.
@@ -44,6 +61,8 @@ pub struct PlannedCell {
     pub bytes: usize,
     /// How its memory is named.
     pub memory: &'static str,
+    /// The protocol of the connection.
+    pub agreed: Protocol,
     /// The best protocol, and its nanoseconds.
     pub best: (Protocol, u64),
     /// Median nanoseconds of planned messages.
@@ -65,8 +84,8 @@ impl PlannedCell {
 pub fn check_planner(machines: u64) -> Result<Vec<PlannedCell>, String> {
     let mut cells = Vec::new();
     for bytes in SIZES.into_iter().rev() {
-        for buffers in BUFFERS {
-            cells.extend((0..machines).map(|seed| Cell { seed, bytes, buffers }));
+        for (buffers, agreement) in CELLS {
+            cells.extend((0..machines).map(|seed| Cell { seed, bytes, buffers, agreement }));
         }
     }
     workers::map(&cells, |cell| cell.play())
@@ -76,13 +95,17 @@ impl Cell {
     fn play(&self) -> Result<PlannedCell, String> {
         let profile = simulated(&unknown(self.seed), self.bytes as u64, Pages::RESIDENT);
         let best = self.best(profile)?;
-        let planner = Planner::new(KNOWN.profile, terms(self.buffers != Buffers::Slices));
-        let mut times = self
-            .ping_pong(profile, Protocol::RegisterCached, Some(planner))
-            .done(2 * (CONVERGED + MEASURED) as u64)?;
+        let terms = PlanTerms {
+            is_default: self.agreement == Agreement::Default,
+            ..terms(self.buffers != Buffers::Slices)
+        };
+        let planner = Planner::new(KNOWN.profile, terms);
+        let agreed = self.agreement.protocol();
+        let mut times =
+            self.ping_pong(profile, agreed, Some(planner)).done(2 * (CONVERGED + MEASURED) as u64)?;
         let planned_ns = median(times.split_off(2 * CONVERGED));
         let memory = self.memory();
-        Ok(PlannedCell { seed: self.seed, bytes: self.bytes, memory, best, planned_ns })
+        Ok(PlannedCell { seed: self.seed, bytes: self.bytes, memory, agreed, best, planned_ns })
     }
 
     /// Returns the best protocol on such a machine, and its median nanoseconds.
@@ -108,6 +131,12 @@ impl Cell {
 
     const fn protocols(&self) -> &'static [Protocol] {
         match self.buffers {
+            Buffers::Registered | Buffers::Cached if matches!(self.agreement, Agreement::Default) => {
+                &[Protocol::Superpipeline, Protocol::Pipeline, Protocol::RegisterCached]
+            }
+            _ if matches!(self.agreement, Agreement::Default) => {
+                &[Protocol::Superpipeline, Protocol::Pipeline]
+            }
             Buffers::Unnamed | Buffers::Slices => {
                 &[Protocol::Superpipeline, Protocol::Pipeline, Protocol::Eager, Protocol::Copy]
             }
@@ -130,6 +159,15 @@ impl Cell {
                 Buffers::Slices
             };
         PingPong { profile, terms: Terms { config, layout: LAYOUT, buffers, bytes: self.bytes, planner } }
+    }
+}
+
+impl Agreement {
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::AllWays => Protocol::RegisterCached,
+            Self::Default => Protocol::Auto,
+        }
     }
 }
 

@@ -132,6 +132,19 @@ fn a_message_that_finds_no_room_is_planned_once() {
     assert!(!planning.is_pending() && planning.held.is_none());
 }
 
+/// One that is given up without a word, and much later another one like it.
+#[test]
+fn a_message_is_timed_from_when_it_finds_room() {
+    let mut planning = planning();
+    let plan = planning.plan(BYTES, Memory::Unnamed, Nanos(0), false);
+    assert_eq!(planning.plan(BYTES, Memory::Unnamed, Nanos(1_000_000), true), plan);
+    planning.begin(FIRST, BYTES);
+    planning.end(8, Nanos(1_090_000));
+    look(&mut planning, 1_090_000, None, 7);
+    look(&mut planning, 1_091_000, None, 8);
+    assert_eq!(planning.last().map(|last| last.took_ns), Some(90_500));
+}
+
 #[test]
 fn more_messages_than_have_a_place_are_not_observed() {
     let mut planning = planning();

@@ -48,15 +48,16 @@ pub(super) fn check(options: &PlannerArguments) -> ExitCode {
     };
     cells.sort_by(|one, other| other.loss_percent().total_cmp(&one.loss_percent()));
     println!(
-        "{:>7} {:>8}  {:<8} {:<16} {:>10} {:>10} {:>7}",
-        "machine", "bytes", "memory", "best", "ns", "planned", "loss"
+        "{:>7} {:>8}  {:<8} {:<16} {:<16} {:>10} {:>10} {:>7}",
+        "machine", "bytes", "memory", "agreed", "best", "ns", "planned", "loss"
     );
     let shown = if options.all { cells.len() } else { 10 };
     for cell in cells.iter().take(shown) {
-        let PlannedCell { seed, bytes, memory, best: (protocol, ns), planned_ns } = cell;
+        let PlannedCell { seed, bytes, memory, agreed, best: (protocol, ns), planned_ns } = cell;
         let loss = cell.loss_percent();
         println!(
-            "{seed:>7} {bytes:>8}  {memory:<8} {:<16} {ns:>10} {planned_ns:>10} {loss:>5.1} %",
+            "{seed:>7} {bytes:>8}  {memory:<8} {:<16} {:<16} {ns:>10} {planned_ns:>10} {loss:>5.1} %",
+            agreed.name(),
             protocol.name()
         );
     }

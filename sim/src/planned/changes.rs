@@ -5,7 +5,9 @@ use superpipe_core::plan::{Pages, Planner, Way};
 use superpipe_core::recorder::{Record, Step};
 use superpipe_core::{Config, Protocol};
 
-use super::{Buffers, C0_BYTES, CONVERGED, Cell, KNOWN, LAYOUT, MEASURED, PingPong, median, terms, unknown};
+use super::{
+    Agreement, Buffers, C0_BYTES, CONVERGED, Cell, KNOWN, LAYOUT, MEASURED, PingPong, median, terms, unknown,
+};
 use crate::measured::connection::Terms;
 use crate::measured::machine::simulated;
 use crate::measured::workers;
@@ -52,7 +54,7 @@ impl ChangedPhase {
 /// Plays all workloads on this many machines.
 ///
 /// # Errors
-/// A message that does not come, or comes changed, or a phase of which the trace has no message.
+/// A message that does not come, or comes changed, or a phase of which the trace has too few messages.
 pub fn check_changes(machines: u64) -> Result<Vec<ChangedPhase>, String> {
     let mut cases = Vec::new();
     for number in (0..WORKLOADS.len()).rev() {
@@ -73,10 +75,10 @@ fn play(seed: u64, number: usize) -> Result<Vec<ChangedPhase>, String> {
     let played = ping_pong.phases(&phases, 2 * (CONVERGED + MEASURED) as u64)?;
     let mut results = Vec::new();
     for (index, ((bytes, buffers), mut phase)) in phases.into_iter().zip(played).enumerate() {
-        let cell = Cell { seed, bytes, buffers };
+        let cell = Cell { seed, bytes, buffers, agreement: Agreement::AllWays };
         let planned_ns = median(phase.times.split_off(2 * CONVERGED));
-        let (way, predicted) =
-            of_trace(&phase.records, bytes as u64).ok_or("the trace has no planned message of a phase")?;
+        let (way, predicted) = of_trace(&phase.records, bytes as u64)
+            .ok_or("the trace has too few planned messages of a phase")?;
         let best_ns = cell.best(profile)?.1;
         let memory = cell.memory();
         results.push(ChangedPhase {
@@ -93,7 +95,7 @@ fn play(seed: u64, number: usize) -> Result<Vec<ChangedPhase>, String> {
     Ok(results)
 }
 
-/// Returns the way of the last message, and the median of prediction over time of the last ones.
+/// Returns the way of the last message, and the median of prediction over time of the last ones. `None` if there are fewer than are measured.
 fn of_trace(records: &[Record], bytes: u64) -> Option<(Way, f64)> {
     let planned = records.iter().filter_map(|record| match record.step {
         Step::Planned { bytes: of, way, predicted_ns, .. } if of == bytes => {
@@ -102,7 +104,7 @@ fn of_trace(records: &[Record], bytes: u64) -> Option<(Way, f64)> {
         _ => None,
     });
     let planned: Vec<_> = planned.collect();
-    let (way, _) = *planned.last()?;
+    let (way, _) = *planned.last().filter(|_| planned.len() >= MEASURED)?;
     let mut ratios: Vec<f64> = planned.iter().rev().take(MEASURED).map(|(_, ratio)| *ratio).collect();
     ratios.sort_by(f64::total_cmp);
     Some((way, ratios[ratios.len() / 2]))
