@@ -77,6 +77,11 @@ impl Connection {
         Self { inner, description, peer }
     }
 
+    /// Returns the connection behind its public face.
+    pub(crate) const fn inner_mut(&mut self) -> &mut AnyConnection {
+        &mut self.inner
+    }
+
     /// Returns its parts.
     pub(crate) fn into_parts(self) -> (AnyConnection, Description, Peer) {
         let Self { inner, description, peer } = self;

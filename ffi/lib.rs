@@ -4,6 +4,7 @@
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
 //! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
+//! - [`Poller`]: many connections and listeners in one thread.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
@@ -49,6 +50,7 @@ mod error;
 mod listener;
 mod options;
 mod outcome;
+mod poller;
 mod recv_buf;
 mod registered_buf;
 mod split;
@@ -71,6 +73,7 @@ pub use listener::Listener;
 pub use options::{Options, PeerTrust};
 pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
 pub use outcome::{TryRecv, TrySend};
+pub use poller::{Interest, Key, PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
 pub use split::{RecvHalf, SendHalf};

@@ -15,6 +15,7 @@ if [[ " $* " == *" --quick "* ]]; then
     "$programs/idle" --quick
     "$programs/first_message" --quick
     "$programs/planned_ways" --quick
+    "$programs/polling" --quick
     "$programs/limit_one_copy" --rounds 1 --seconds-per-config 0.0001 --sizes 1M --way ring,one,split,registered,trusted --probe
 else
     cargo build --locked --release -p superpipe-bench -p superpipe-tools --bins

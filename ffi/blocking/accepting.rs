@@ -6,7 +6,7 @@ use superpipe_core::Nanos;
 use superpipe_core::driver::HalfOpenTable;
 
 use super::fabric_listeners::FabricListeners;
-use super::half_open::{AcceptProgress, PendingConnection};
+use super::half_open::{OpenProgress, PendingConnection};
 use super::listener_clock::{LISTENED_MAX_NS, ListenerClock};
 use super::new_connection::ReadyConnection;
 use crate::address::Address;
@@ -70,6 +70,22 @@ impl Acceptor {
     /// Returns the listening ends.
     pub(crate) const fn listeners(&self) -> &FabricListeners {
         &self.listeners
+    }
+
+    /// Returns the descriptors that become ready when a client connects.
+    pub(crate) fn interests(&self) -> heapless::Vec<PollFd<'_>, 2> {
+        self.listeners.interests()
+    }
+
+    /// Returns true if the device that it listens on was removed: each [`try_accept`](Self::try_accept) looks whether it is back.
+    pub(crate) fn lacks_device(&self) -> bool {
+        !self.listeners.why_unreachable().is_empty()
+    }
+
+    /// Returns true if [`try_accept`](Self::try_accept) has something to do at once or soon, without a descriptor of [`interests`](Self::interests) that becomes ready: half-open connections,
+    /// or clients that have not been accepted.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.half_open.is_empty() || self.lacks_descriptors || poll_now(&mut self.interests())
     }
 
     /// Waits for the next connection.
@@ -162,7 +178,7 @@ impl Acceptor {
                 continue;
             }
             match self.drive(self.next, is_ready) {
-                AcceptProgress::Pending => self.next += 1,
+                OpenProgress::Pending => self.next += 1,
                 over => {
                     if self.next < ready.len() {
                         ready.swap_remove(self.next);
@@ -269,9 +285,9 @@ impl Acceptor {
     }
 
     /// Drives a half-open connection, and takes it out of the table once it is over.
-    fn drive(&mut self, index: usize, is_ready: bool) -> AcceptProgress {
+    fn drive(&mut self, index: usize, is_ready: bool) -> OpenProgress {
         let now_ns = self.clock.now_ns();
-        let Some(opening) = self.half_open.get_mut(index) else { return AcceptProgress::PeerGone };
+        let Some(opening) = self.half_open.get_mut(index) else { return OpenProgress::PeerGone };
         let (steps, share_bytes) = (opening.steps(), opening.share_bytes());
         let opened = opening.drive(now_ns, is_ready);
         let taken_bytes = opening.share_bytes().saturating_sub(share_bytes);
@@ -280,12 +296,12 @@ impl Acceptor {
         let has_activity = opening.steps() != steps || opening.lacks().is_some() || taken_bytes > 0;
         let work_ns = opening.work_ns();
         match opened {
-            AcceptProgress::Pending if has_activity => {
+            OpenProgress::Pending if has_activity => {
                 let Nanos(listened_ns) = self.clock.listened();
                 self.half_open.note_activity(index, Nanos(listened_ns.saturating_add(work_ns)));
             }
-            AcceptProgress::Pending => {}
-            AcceptProgress::Done(_) | AcceptProgress::PeerGone | AcceptProgress::Failed(_) => {
+            OpenProgress::Pending => {}
+            OpenProgress::Done(_) | OpenProgress::PeerGone | OpenProgress::Failed(_) => {
                 drop(self.half_open.release(index))
             }
         }
@@ -332,11 +348,11 @@ impl Acceptor {
 }
 
 /// Returns the connection if it is made.
-fn connection(opened: AcceptProgress) -> Result<Option<ReadyConnection>, Error> {
+fn connection(opened: OpenProgress) -> Result<Option<ReadyConnection>, Error> {
     match opened {
-        AcceptProgress::Done(connection) => Ok(Some(connection)),
-        AcceptProgress::Pending | AcceptProgress::PeerGone => Ok(None),
-        AcceptProgress::Failed(error) => Err(error),
+        OpenProgress::Done(connection) => Ok(Some(connection)),
+        OpenProgress::Pending | OpenProgress::PeerGone => Ok(None),
+        OpenProgress::Failed(error) => Err(error),
     }
 }
 

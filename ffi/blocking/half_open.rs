@@ -1,4 +1,4 @@
-//! A connection that a listener makes beside others, without waiting: first the handshake, then the warm-up.
+//! A connection that is made beside others, without waiting, by a listener or to one: first the handshake, then the warm-up.
 
 use core::fmt;
 
@@ -29,7 +29,7 @@ const WORK_NS_PER_KIB: u64 = 2_000;
     feature = "verbs",
     expect(clippy::large_enum_variant, reason = "it is returned once, and moved into the connection")
 )]
-pub(super) enum AcceptProgress {
+pub(super) enum OpenProgress {
     /// It waits for one of its interests, or for a time.
     Pending,
     /// It is established.
@@ -40,10 +40,10 @@ pub(super) enum AcceptProgress {
     Failed(Error),
 }
 
-/// A connection that is being made, over any fabric. Times are the listener's.
+/// A connection that is being made, over any fabric. Times are those of its owner, whose clock may stand still.
 pub(super) trait PendingConnection: fmt::Debug + Send {
     /// Continues as far as possible without waiting; `is_ready`: one of the interests was ready.
-    fn drive(&mut self, now_ns: u64, is_ready: bool) -> AcceptProgress;
+    fn drive(&mut self, now_ns: u64, is_ready: bool) -> OpenProgress;
     /// Returns the descriptors that become ready when there is work.
     fn interests(&self) -> [PollFd<'_>; 2];
     /// Returns the time at which to drive it at the latest.
@@ -95,7 +95,7 @@ pub(super) enum HandshakeProgress<A: FabricHandshake> {
 }
 
 /// A connection that is being made over one fabric.
-pub(super) struct Accepting<A: FabricHandshake> {
+pub(super) struct Opening<A: FabricHandshake> {
     /// Stage of the work; `None` once it is over.
     stage: Option<Stage<A>>,
     deadline_ns: u64,
@@ -113,36 +113,36 @@ enum Stage<A: FabricHandshake> {
     },
 }
 
-impl<A: FabricHandshake> Accepting<A> {
-    /// Begins at the listener's time `now_ns`.
+impl<A: FabricHandshake> Opening<A> {
+    /// Begins at the owner's time `now_ns`.
     pub(super) fn new(handshake: A, deadline_ns: u64, now_ns: u64) -> Self {
         let stage = Some(Stage::Handshake(handshake));
         Self { stage, deadline_ns, driven_at_ns: now_ns, owner: Owner::current() }
     }
 
-    fn drive_handshake(&mut self, handshake: A, now_ns: u64) -> Option<AcceptProgress> {
+    fn drive_handshake(&mut self, handshake: A, now_ns: u64) -> Option<OpenProgress> {
         match handshake.drive(now_ns) {
             HandshakeProgress::Pending(handshake) => {
                 self.stage = Some(Stage::Handshake(handshake));
-                Some(AcceptProgress::Pending)
+                Some(OpenProgress::Pending)
             }
             HandshakeProgress::Done(connection) => {
                 self.stage = Some(Stage::WarmingUp { connection, empty_polls: 0 });
                 None
             }
-            HandshakeProgress::PeerGone => Some(AcceptProgress::PeerGone),
-            HandshakeProgress::Failed(error) => Some(AcceptProgress::Failed(error)),
+            HandshakeProgress::PeerGone => Some(OpenProgress::PeerGone),
+            HandshakeProgress::Failed(error) => Some(OpenProgress::Failed(error)),
         }
     }
 }
 
-impl<A: FabricHandshake> PendingConnection for Accepting<A>
+impl<A: FabricHandshake> PendingConnection for Opening<A>
 where
     AnyConnection: From<Blocking<Exclusive<A::Fabric>>>,
 {
-    fn drive(&mut self, now_ns: u64, is_ready: bool) -> AcceptProgress {
+    fn drive(&mut self, now_ns: u64, is_ready: bool) -> OpenProgress {
         let driven_at_ns = core::mem::replace(&mut self.driven_at_ns, now_ns);
-        let Some(stage) = self.stage.take() else { return AcceptProgress::PeerGone };
+        let Some(stage) = self.stage.take() else { return OpenProgress::PeerGone };
         let stage = match stage {
             Stage::Handshake(handshake) => match self.drive_handshake(handshake, now_ns) {
                 Some(progress) => return progress,
@@ -151,7 +151,7 @@ where
             warming @ Stage::WarmingUp { .. } => Some(warming),
         };
         let Some(Stage::WarmingUp { mut connection, empty_polls }) = stage else {
-            return AcceptProgress::PeerGone;
+            return OpenProgress::PeerGone;
         };
         let steps = connection.warming.steps();
         let warm = connection.blocking.try_warm_up(&mut connection.warming, is_ready);
@@ -163,16 +163,16 @@ where
         }
         let empty_polls = if has_moved { 0 } else { empty_polls.saturating_add(1) };
         match warm {
-            Ok(true) => AcceptProgress::Done(connection.into_ready()),
+            Ok(true) => OpenProgress::Done(connection.into_ready()),
             Ok(false) if now_ns >= self.deadline_ns => {
                 connection.blocking.abandon();
-                AcceptProgress::Failed(WarmingUp::late())
+                OpenProgress::Failed(WarmingUp::late())
             }
             Ok(false) => {
                 self.stage = Some(Stage::WarmingUp { connection, empty_polls });
-                AcceptProgress::Pending
+                OpenProgress::Pending
             }
-            Err(error) => AcceptProgress::Failed(error),
+            Err(error) => OpenProgress::Failed(error),
         }
     }
 
@@ -247,7 +247,7 @@ where
     }
 }
 
-impl<A: FabricHandshake> Drop for Accepting<A> {
+impl<A: FabricHandshake> Drop for Opening<A> {
     /// Gives the connection up without waiting. In a child of fork it is the parent's, and is left alone.
     fn drop(&mut self) {
         if !self.owner.is_current() {
@@ -260,13 +260,13 @@ impl<A: FabricHandshake> Drop for Accepting<A> {
     }
 }
 
-impl<A: FabricHandshake> fmt::Debug for Accepting<A> {
+impl<A: FabricHandshake> fmt::Debug for Opening<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
             Some(Stage::Handshake(_)) => "agreeing",
             Some(Stage::WarmingUp { .. }) => "warming",
             None => "over",
         };
-        write!(f, "Accepting({}, {stage})", A::Fabric::NAME)
+        write!(f, "Opening({}, {stage})", A::Fabric::NAME)
     }
 }

@@ -10,6 +10,9 @@ use crate::fabric::{HostFabric, SleepEnd};
 use crate::options::Options;
 use crate::os::{WaitStrategy, monotonic_ns};
 
+/// Who polls a connection: the number of a poller, and its key for it.
+pub(crate) type PolledBy = (u32, u64);
+
 /// A driver with its fabric and the options of the connection.
 pub(crate) struct HostDriver<F: HostFabric> {
     /// Number of the connection in this process, never 0.
@@ -17,6 +20,8 @@ pub(crate) struct HostDriver<F: HostFabric> {
     pub(super) driver: Driver<F>,
     pub(super) fabric: F,
     pub(super) options: Options,
+    /// Who polls it beside others.
+    pub(super) polled_by: Option<PolledBy>,
 }
 
 /// Returns the time.
@@ -34,7 +39,7 @@ impl<F: HostFabric> HostDriver<F> {
     pub(super) fn new(endpoint: Endpoint<F>, fabric: F, options: Options) -> Self {
         let id = next_id();
         let driver = Driver::new(endpoint, id, options.wait, options.idle_timeout_ns(), now());
-        Self { id, driver, fabric, options }
+        Self { id, driver, fabric, options, polled_by: None }
     }
 
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {

@@ -1,13 +1,14 @@
 //! The blocking shells over core's driver: connecting, accepting, and everything that moves bytes.
 //!
 //! ```text
-//! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each
+//! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each; pending_connect, connect_thread: beside others
 //! accepting                      the half-open connections of a listener
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
+//! polled                         looks at a connection that a poller drives beside others
 //! host_driver                    core's driver with its fabric and a clock
 //! access                         the trait by which calls reach it
 //! exclusive, half                the access of one owner, and of two halves behind a lock
@@ -38,6 +39,7 @@ pub(crate) mod dispatch;
 mod accepting;
 mod access;
 mod cold;
+mod connect_thread;
 mod connecting;
 mod descriptor_waiting;
 mod exclusive;
@@ -50,6 +52,8 @@ mod keepalive_thread;
 mod lending;
 mod listener_clock;
 mod new_connection;
+mod pending_connect;
+pub(crate) mod polled;
 #[cfg(feature = "verbs")]
 mod rdma;
 mod receiving;
@@ -67,11 +71,13 @@ mod waiting;
 mod warm_up;
 
 pub(crate) use accepting::Acceptor;
+pub(crate) use connect_thread::ConnectThreads;
 pub(crate) use connecting::connect;
 use dispatch::AnyConnection;
 pub(crate) use exclusive::Exclusive;
 pub(crate) use half::Half;
 pub(crate) use new_connection::ReadyConnection;
+pub(crate) use pending_connect::{ConnectProgress, PendingConnect};
 pub(crate) use recv_stream::BlockingRecvStream;
 pub(crate) use send_stream::BlockingSendStream;
 use warm_up::WarmingUp;

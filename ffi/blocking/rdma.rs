@@ -1,6 +1,6 @@
 //! Connecting and accepting over RDMA.
 
-use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingConnection};
+use super::half_open::{FabricHandshake, HandshakeProgress, Opening, PendingConnection};
 use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
@@ -40,7 +40,7 @@ pub(super) fn open(
     let Some(accepting) = listener.try_accept(&rdma_options(&options), deadline_ns, now_ns)? else {
         return Ok(None);
     };
-    Ok(Some(Box::new(Accepting::new(RdmaHandshake { accepting, options }, deadline_ns, now_ns))))
+    Ok(Some(Box::new(Opening::new(RdmaHandshake { accepting, options }, deadline_ns, now_ns))))
 }
 
 /// Handshake of the listening end.

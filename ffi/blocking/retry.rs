@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::route::Route;
 use crate::error::{Error, ErrorKind};
+use crate::fabric::shm::ConnectError as SocketConnectError;
 use crate::os::clock::until;
 use crate::os::random::random_below;
 
@@ -11,6 +12,15 @@ use crate::os::random::random_below;
 pub(super) struct ConnectFailure {
     pub(super) error: Error,
     pub(super) is_transient: bool,
+}
+
+impl ConnectFailure {
+    /// The socket of a listener cannot be connected to. Nobody may listen yet, or too many may connect.
+    pub(super) fn of_socket(error: SocketConnectError) -> Self {
+        use SocketConnectError::{Busy, NotFound, Refused};
+        let is_transient = matches!(error, NotFound(_) | Refused(_) | Busy(_));
+        Self { error: error.into(), is_transient }
+    }
 }
 
 /// Returns true if the next attempt may succeed after a connection that ended with this error before the application had it: the listener

@@ -58,6 +58,17 @@ impl Route {
         Ok(route)
     }
 
+    /// Returns true if the route to an address is known without a lookup, and connecting by it needs no call that may wait.
+    pub(super) fn is_immediate(address: &Address) -> bool {
+        match address {
+            Address::Shm(_) => true,
+            Address::Rdma { .. } => false,
+            Address::HostPort { host, .. } => {
+                matches!(Locality::known(host), Some(Locality::Loopback | Locality::SameHost))
+            }
+        }
+    }
+
     /// Returns a text that names another directory of this host where a listener at this port may be.
     pub(super) fn elsewhere(&self) -> Option<String> {
         match self {
@@ -84,22 +95,27 @@ impl Locality {
     /// # Errors
     /// `Connect`: the name has no address. `Interrupted`.
     pub(super) fn of(host: &str, options: &Options, deadline_ns: u64) -> Result<Self, Error> {
+        if let Some(known) = Self::known(host) {
+            return Ok(known);
+        }
+        let found = resolve(host, 0, deadline_ns, &|| options.is_interrupted())?;
+        Ok(Self::of_all(found.iter().map(|address| Self::of_ip(address.ip()))))
+    }
+
+    /// Returns the locality of an IP address, or of a name of this host that needs no lookup.
+    fn known(host: &str) -> Option<Self> {
         if let Ok(ip) = host.parse::<IpAddr>() {
-            return Ok(Self::of_ip(ip));
+            return Some(Self::of_ip(ip));
         }
         if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") {
-            return Ok(Self::Loopback);
+            return Some(Self::Loopback);
         }
         // Other hosts may know this name, even if it resolves to a loopback address here: so it is `SameHost` and not `Loopback`.
         let is_own = || {
             std::fs::read_to_string("/proc/sys/kernel/hostname")
                 .is_ok_and(|name| name.trim().eq_ignore_ascii_case(host))
         };
-        if host.is_empty() || is_own() {
-            return Ok(Self::SameHost);
-        }
-        let found = resolve(host, 0, deadline_ns, &|| options.is_interrupted())?;
-        Ok(Self::of_all(found.iter().map(|address| Self::of_ip(address.ip()))))
+        (host.is_empty() || is_own()).then_some(Self::SameHost)
     }
 
     /// Returns the locality of a name from those of its addresses.

@@ -4,7 +4,7 @@ use superpipe_core::{Arrival, Protocol};
 
 use superpipe_core::driver::setup::{Packet, Text};
 
-use super::half_open::{Accepting, FabricHandshake, HandshakeProgress, PendingConnection};
+use super::half_open::{FabricHandshake, HandshakeProgress, Opening, PendingConnection};
 use super::new_connection::{NewConnection, ReadyConnection};
 use super::retry::{ConnectFailure, may_pass};
 use super::{Blocking, WarmingUp};
@@ -14,9 +14,10 @@ use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::fabric::shm::fabric::Shm;
 use crate::fabric::shm::handshake::{self, HalfOpen, HandshakeError, Progress, ShmOptions};
-use crate::fabric::shm::{ConnectError, PeerCred, ShmAddress, Socket};
+use crate::fabric::shm::{PeerCred, ShmAddress, Socket};
 use crate::options::Options;
 use crate::os::clock::until;
+use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use crate::os::user::{effective_uid, is_ambiguous};
 
@@ -32,11 +33,8 @@ pub(super) fn connect(
 ) -> Result<ReadyConnection, ConnectFailure> {
     let path =
         address.socket_path().map_err(|error| ConnectFailure { error: error.into(), is_transient: false })?;
-    let socket = Socket::connect_within(&path, until(deadline_ns).min(SLICE_NS)).map_err(|error| {
-        let is_transient =
-            matches!(error, ConnectError::NotFound(_) | ConnectError::Refused(_) | ConnectError::Busy(_));
-        ConnectFailure { error: error.into(), is_transient }
-    })?;
+    let socket =
+        Socket::connect_within(&path, until(deadline_ns).min(SLICE_NS)).map_err(ConnectFailure::of_socket)?;
     let connect = || {
         check_peer(&socket, is_private, &options)?;
         let handshake_options = shm_options(&options, deadline_ns);
@@ -62,13 +60,33 @@ pub(super) fn open(
     let deadline_ns = options.handshake_deadline_ns(now_ns);
     let mut half_open = HalfOpen::accept(socket, &shm_options(&options, deadline_ns), now_ns);
     half_open.wait_for_room(true);
-    Ok(Box::new(Accepting::new(ShmHandshake { half_open, options }, deadline_ns, now_ns)))
+    let handshake = ShmHandshake { half_open, options, is_first: false };
+    Ok(Box::new(Opening::new(handshake, deadline_ns, now_ns)))
 }
 
-/// Handshake of the listening end.
+/// Begins one attempt to connect, without waiting. If the route `is_private`, the peer must belong to our own user.
+pub(super) fn begin_connect(
+    address: &ShmAddress,
+    is_private: bool,
+    options: Options,
+    deadline_ns: u64,
+) -> Result<Box<dyn PendingConnection>, ConnectFailure> {
+    let path =
+        address.socket_path().map_err(|error| ConnectFailure { error: error.into(), is_transient: false })?;
+    let socket = Socket::connect(&path).map_err(ConnectFailure::of_socket)?;
+    check_peer(&socket, is_private, &options)
+        .map_err(|error| ConnectFailure { is_transient: may_pass(&error), error })?;
+    let now_ns = monotonic_ns();
+    let half_open = HalfOpen::connect(socket, &shm_options(&options, deadline_ns), now_ns);
+    let handshake = ShmHandshake { half_open, options, is_first: true };
+    Ok(Box::new(Opening::new(handshake, deadline_ns, now_ns)))
+}
+
+/// Handshake of either end. The one that connects sends the first message of the warm-up.
 struct ShmHandshake {
     half_open: HalfOpen,
     options: Options,
+    is_first: bool,
 }
 
 impl FabricHandshake for ShmHandshake {
@@ -81,7 +99,7 @@ impl FabricHandshake for ShmHandshake {
             Progress::Failed(HandshakeError::Nobody) => HandshakeProgress::PeerGone,
             Progress::Failed(error) => HandshakeProgress::Failed(error.into()),
             Progress::Done(established) => {
-                match join(self.half_open.into_socket(), established, self.options, false) {
+                match join(self.half_open.into_socket(), established, self.options, self.is_first) {
                     Ok(connection) => HandshakeProgress::Done(connection),
                     Err(error) => HandshakeProgress::Failed(error),
                 }

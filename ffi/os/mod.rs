@@ -9,6 +9,7 @@ pub(crate) mod closer;
 pub mod cold;
 pub(crate) mod descriptors;
 pub mod distance;
+pub mod epoll;
 pub mod error;
 pub mod exposed_memory;
 pub mod interfaces;
@@ -30,6 +31,7 @@ pub mod read_only_mapping;
 pub mod resolve;
 pub(crate) mod step_time;
 pub(crate) mod user;
+pub mod wakeup;
 
 pub use bytes::Bytes;
 pub use clock::monotonic_ns;

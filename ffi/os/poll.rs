@@ -46,6 +46,13 @@ impl<'fd> PollFd<'fd> {
         self.raw.fd < 0
     }
 
+    /// Returns the descriptor. `None` for an empty entry.
+    #[must_use]
+    pub fn fd(&self) -> Option<BorrowedFd<'fd>> {
+        // SAFETY: the entry was made of a descriptor that is borrowed as long as the result.
+        (self.raw.fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(self.raw.fd) })
+    }
+
     /// Drops the borrow of the descriptor.
     ///
     /// # Safety

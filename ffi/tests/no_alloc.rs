@@ -12,8 +12,9 @@ use std::thread;
 use std::time::Instant;
 
 use superpipe::{
-    Address, Connection, Drive, ErrorKind, Listener, Options, PeerTrust, Protocol, Reason, Received,
-    RecvOperation, Registered, RegisteredBuf, SendOperation, TrustedBuf, TryRecv, TrySend, Tuning,
+    Address, Connection, Drive, ErrorKind, Listener, Options, PeerTrust, PollEvent, PollEvents, Poller,
+    PollerOptions, Protocol, Reason, Received, RecvOperation, Registered, RegisteredBuf, SendOperation,
+    TrustedBuf, TryRecv, TrySend, Tuning,
 };
 
 struct Counting;
@@ -190,6 +191,7 @@ fn nothing_is_allocated_from_connect_to_close() {
     tries_after_a_close_allocate_nothing();
     messages_out_of_registered_buffers_allocate_nothing();
     messages_into_trusted_buffers_allocate_nothing();
+    a_poller_allocates_nothing();
 }
 
 fn exchanges_allocate_nothing() {
@@ -295,6 +297,63 @@ fn messages_out_of_registered_buffers_allocate_nothing() {
         COUNTS.store(false, Ordering::Relaxed);
         counted.wait();
     });
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Both ends of a few connections in one poller: messages of several sizes, sleeps and wake-ups.
+fn a_poller_allocates_nothing() {
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-poller.sock", std::process::id()));
+    let mut poller =
+        Poller::new(PollerOptions { quiet_after: Duration::ZERO, ..PollerOptions::default() }).unwrap();
+    let address = Address::Shm(path);
+    poller.listen(&address, Options::default()).unwrap();
+    let mut events = PollEvents::with_capacity(8);
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        keys.push(poller.connect(&address, Options::default(), DEADLINE).unwrap());
+    }
+    let until = Instant::now() + DEADLINE;
+    let mut made = 0;
+    while made < 6 {
+        poller.poll(&mut events, until).unwrap();
+        for event in &events {
+            assert!(matches!(event, PollEvent::Connected { .. } | PollEvent::Accepted { .. }), "{event:?}");
+            made += 1;
+        }
+    }
+    await_begun_threads();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let mut room = vec![0; 64 << 10];
+    COUNTS.store(true, Ordering::Relaxed);
+    for round in 0..60_usize {
+        let bytes = [8, 104, 3000, 64 << 10][round % 4];
+        for key in &keys {
+            let sent = poller.connection(*key).unwrap().try_send(1, &[&room[..bytes]]).unwrap();
+            assert_eq!(sent, TrySend::Sent);
+        }
+        let mut answers = 0;
+        while answers < keys.len() {
+            assert!(Instant::now() < until);
+            poller.poll(&mut events, until).unwrap();
+            for event in &events {
+                let PollEvent::Readable { connection: key } = event else { panic!("{event:?}") };
+                let connection = poller.connection(key).unwrap();
+                if let TryRecv::Received(received) = connection.try_recv(&mut [&mut room]).unwrap() {
+                    assert_eq!(received.bytes, bytes);
+                    if received.tag == 1 {
+                        assert_eq!(connection.try_send(2, &[&room[..bytes]]).unwrap(), TrySend::Sent);
+                    } else {
+                        answers += 1;
+                    }
+                }
+            }
+        }
+        // Everything falls asleep.
+        poller.poll(&mut events, Duration::from_millis(2)).unwrap();
+        assert!(events.is_empty());
+        let _ = poller.arm();
+    }
+    COUNTS.store(false, Ordering::Relaxed);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 

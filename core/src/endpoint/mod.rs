@@ -11,6 +11,7 @@ mod mailbox;
 mod notifications;
 mod planning;
 mod provisioning;
+mod readiness;
 mod receiving;
 mod sending;
 mod sending_at_once;

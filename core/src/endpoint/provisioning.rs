@@ -90,7 +90,7 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns true while the larger landing buffer that this end has asked for may still come. Afterwards the transfer goes through what
     /// there is.
-    fn awaits_larger(&mut self) -> bool {
+    pub(super) fn awaits_larger(&mut self) -> bool {
         let growth = self.growth.as_ref();
         let is_awaited = growth.is_some_and(|growth| growth.requester.is_awaited());
         if !is_awaited || self.receiver.is_closing() {

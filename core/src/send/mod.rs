@@ -382,6 +382,16 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Returns true while a transfer is open.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Returns true if the open transfer was rejected.
+    pub(crate) fn is_open_rejected(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.rejected.is_some())
+    }
+
     pub(crate) fn is_rejected(&self, id: TransferId) -> bool {
         self.open.as_ref().is_some_and(|open| open.id == id && open.rejected.is_some())
     }

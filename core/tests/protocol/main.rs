@@ -35,6 +35,7 @@ mod no_alloc;
 mod pacing;
 mod pipeline_chunks;
 mod properties;
+mod readiness;
 mod recording;
 mod recording_consumed;
 mod refusing;

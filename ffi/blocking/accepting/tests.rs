@@ -22,11 +22,11 @@ struct Silent {
 }
 
 impl PendingConnection for Silent {
-    fn drive(&mut self, _: u64, _: bool) -> AcceptProgress {
+    fn drive(&mut self, _: u64, _: bool) -> OpenProgress {
         if self.lacks.is_some_and(|bytes| bytes < LARGE / 2) {
             self.share_bytes = self.lacks.take().unwrap_or(0);
         }
-        AcceptProgress::Pending
+        OpenProgress::Pending
     }
 
     fn interests(&self) -> [PollFd<'_>; 2] {
@@ -129,7 +129,7 @@ fn memory_that_was_waited_for_leaves_the_peer_its_time() {
     }
     // It got its memory first, and so it is the first that is silent.
     for index in [1, 0, 2] {
-        assert!(matches!(acceptor.drive(index, false), AcceptProgress::Pending));
+        assert!(matches!(acceptor.drive(index, false), OpenProgress::Pending));
     }
     let Nanos(listened_ns) = acceptor.clock.listened();
     let silent =

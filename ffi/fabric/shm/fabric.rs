@@ -3,7 +3,6 @@
 //! A segment has a control page, and landing buffers behind it, and is accessed through spans.
 
 use core::ops::Range;
-use core::ptr::NonNull;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -13,12 +12,13 @@ use superpipe_core::plan::{Machine, Terms};
 use superpipe_core::recorder::Recorder;
 use superpipe_core::{
     Attachment, Busy, CONTROL_PAGE_BYTES, Caps, Completion, CopyKernel, Endpoint, Fabric, Finished,
-    GrowthTerms, Job, KernelSet, Landing, Layout, Line, Nanos, Notification, Planning, SendMemory, SqFull,
-    Ticket, WrId, control_page,
+    GrowthTerms, Job, KernelSet, Layout, Line, Nanos, Notification, Planning, SendMemory, SqFull, Ticket,
+    WrId,
 };
 
 use super::exposing::Exposing;
 use super::growing::{self, Growing};
+use super::landing::{base_in, landing};
 use super::liveness::Liveness;
 use super::prefetch;
 use super::segments::Segments;
@@ -55,6 +55,8 @@ pub struct ShmLink {
     sleeper: Option<Sleeper>,
     /// none unless the connection uses registered buffers
     exposing: Option<Box<Exposing>>,
+    /// Writes leave a sleeping peer asleep.
+    is_quiet: bool,
 }
 
 /// Memory of a connection. Its descriptors are closed.
@@ -134,30 +136,10 @@ impl Shm {
                 socket,
                 sleeper: Some(Sleeper::new(fenced)),
                 exposing,
+                is_quiet: false,
             },
         }
     }
-}
-
-/// Returns the landing buffer behind the control page of a segment that was made to hold it.
-fn landing(segment: &Mapping, layout: Layout) -> Landing<Span> {
-    let room = segment.len().checked_sub(CONTROL_PAGE_BYTES as usize);
-    assert!(room.is_some_and(|room| layout.bytes() as usize <= room), "the segment was made to hold this");
-    // SAFETY: the assertion keeps the offset inside the mapping.
-    let start = unsafe { segment.as_ptr().add(CONTROL_PAGE_BYTES as usize) };
-    // SAFETY: 1. The assertion keeps the bytes inside the mapping, which the link holds for as long as its spans are used.
-    // 2. A mapping gives out no reference.
-    let memory = unsafe { Span::new(start, layout.bytes()) };
-    Landing { memory, layout }
-}
-
-/// Returns the base in a control page. wire.md 2.1.
-fn base_in(page: Span) -> Landing<Span> {
-    let layout = control_page::BASE_LAYOUT;
-    let start = page.at(control_page::BASE, layout.bytes() as usize);
-    // SAFETY: `at` has checked that it is inside the page, whose span is valid for as long as this one is used.
-    let memory = unsafe { Span::new(NonNull::new_unchecked(start), layout.bytes()) };
-    Landing { memory, layout }
 }
 
 impl ShmLink {
@@ -296,7 +278,13 @@ impl Fabric for Shm {
 
     #[inline]
     fn ring_doorbell(&mut self, link: &mut ShmLink) {
-        wake_if_asleep(sleep_flag(&link.theirs), &link.socket);
+        if !link.is_quiet {
+            wake_if_asleep(sleep_flag(&link.theirs), &link.socket);
+        }
+    }
+
+    fn set_quiet(&mut self, link: &mut ShmLink, is_quiet: bool) {
+        link.is_quiet = is_quiet;
     }
 
     fn begin(&mut self, link: &mut ShmLink, ticket: Ticket, job: Job<Span, Span>) -> Result<(), Busy> {

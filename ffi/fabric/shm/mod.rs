@@ -7,6 +7,7 @@ pub mod address;
 pub mod exposed;
 pub mod fabric;
 pub mod handshake;
+mod landing;
 pub mod listener;
 pub mod liveness;
 pub mod segment;

@@ -1,0 +1,215 @@
+//! A connect that goes on beside others, without waiting.
+//!
+//! ```text
+//!                       attempt fails, another may succeed
+//!             +--------------------------------------------+
+//!             v                                            |
+//! due at a time ------ shared memory ------> half-open ----+--> connected, or failed
+//!             \------- everything else ----> thread -----------^
+//! ```
+//!
+//! Names of other hosts need a lookup, and librdmacm makes a connection of iWARP in a call that waits. So all but shared memory goes by the calls that wait, in a thread that ends by the
+//! deadline. It gives up when the connect is dropped.
+
+use core::mem;
+
+use super::connect_thread::{ConnectThread, ConnectThreads};
+use super::half_open::{OpenProgress, PendingConnection};
+use super::new_connection::ReadyConnection;
+use super::retry::{Backoff, ConnectFailure, may_pass};
+use super::route::Route;
+use super::shm;
+use crate::address::Address;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::os::poll::PollFd;
+
+/// A connect under way.
+pub(crate) struct PendingConnect {
+    address: Address,
+    options: Options,
+    deadline_ns: u64,
+    stage: Stage,
+    /// Error of the last attempt.
+    cause: Option<Error>,
+    backoff: Option<Backoff>,
+    /// It needs no thread.
+    is_immediate: bool,
+    /// The descriptors of the half-open connection are watched.
+    is_watched: bool,
+}
+
+/// Time between two looks at the interrupt flag of a connect that a thread makes.
+const FLAG_NS: u64 = 100_000_000;
+/// Time that a thread has beyond the deadline, to end what it has begun.
+const SLACK_NS: u64 = 1_000_000_000;
+
+enum Stage {
+    /// The next attempt begins at this time.
+    Due(u64),
+    HalfOpen(Box<dyn PendingConnection>),
+    /// A thread makes it. When to look whether it was interrupted.
+    Thread(ConnectThread, u64),
+}
+
+/// State of a connect.
+#[cfg_attr(
+    feature = "verbs",
+    expect(clippy::large_enum_variant, reason = "it is returned once, and moved into the connection")
+)]
+pub(crate) enum ConnectProgress {
+    /// Drive it again when its time has come, or the wake-up was made.
+    Pending,
+    Done(ReadyConnection),
+    Failed(Error),
+}
+
+impl PendingConnect {
+    /// Begins. The first attempt is made by the first [`drive`](Self::drive).
+    ///
+    /// # Errors
+    /// `Usage`: the options contradict each other.
+    pub(crate) fn new(address: &Address, options: Options, deadline_ns: u64) -> Result<Self, Error> {
+        options.check()?;
+        let stage = Stage::Due(0);
+        Ok(Self {
+            address: address.clone(),
+            options,
+            deadline_ns,
+            stage,
+            cause: None,
+            backoff: None,
+            is_immediate: Route::is_immediate(address),
+            is_watched: false,
+        })
+    }
+
+    /// Returns true while it waits for a thread, or for its turn to have one.
+    pub(crate) const fn needs_thread(&self) -> bool {
+        !self.is_immediate
+    }
+
+    /// Returns the descriptors that become ready when there is work, unless they are watched already.
+    pub(crate) fn unwatched(&self) -> Option<[PollFd<'_>; 2]> {
+        match &self.stage {
+            Stage::HalfOpen(half_open) if !self.is_watched => Some(half_open.interests()),
+            Stage::HalfOpen(_) | Stage::Due(_) | Stage::Thread(..) => None,
+        }
+    }
+
+    /// Notes that the descriptors are watched.
+    pub(crate) const fn note_watched(&mut self) {
+        self.is_watched = true;
+    }
+
+    /// Returns the time at which to drive it at the latest.
+    pub(crate) fn timeout_ns(&self) -> u64 {
+        match &self.stage {
+            // Woken when a thread ends.
+            Stage::Due(_) if !self.is_immediate => self.deadline_ns,
+            Stage::Due(at_ns) => (*at_ns).min(self.deadline_ns),
+            Stage::HalfOpen(half_open) => half_open.timeout_ns().min(self.deadline_ns),
+            Stage::Thread(_, at_ns) => *at_ns,
+        }
+    }
+
+    /// Continues as far as possible without waiting.
+    pub(crate) fn drive(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
+        if self.options.is_interrupted() {
+            return ConnectProgress::Failed(Error::interrupted());
+        }
+        match &mut self.stage {
+            Stage::Due(at_ns) if *at_ns > now_ns && now_ns < self.deadline_ns => ConnectProgress::Pending,
+            Stage::Due(_) => self.begin(now_ns, threads),
+            Stage::HalfOpen(half_open) => match half_open.drive(now_ns, true) {
+                OpenProgress::Pending if now_ns >= self.deadline_ns => {
+                    self.failed(late(&self.address), false, now_ns)
+                }
+                OpenProgress::Pending => ConnectProgress::Pending,
+                OpenProgress::Done(connection) => ConnectProgress::Done(connection),
+                OpenProgress::PeerGone => self.failed(Error::lost(), true, now_ns),
+                OpenProgress::Failed(error) => {
+                    let is_transient = may_pass(&error);
+                    self.failed(error, is_transient, now_ns)
+                }
+            },
+            Stage::Thread(thread, look_ns) => match thread.poll() {
+                Some(Some(Ok(connection))) => ConnectProgress::Done(connection),
+                Some(Some(Err(error))) => ConnectProgress::Failed(error),
+                None if now_ns < self.deadline_ns.saturating_add(SLACK_NS) => {
+                    *look_ns = now_ns.saturating_add(FLAG_NS);
+                    ConnectProgress::Pending
+                }
+                None | Some(None) => ConnectProgress::Failed(late(&self.address)),
+            },
+        }
+    }
+
+    fn begin(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
+        if !self.is_immediate {
+            return match threads.has_room() {
+                true => self.begin_thread(now_ns, threads),
+                false if now_ns >= self.deadline_ns => ConnectProgress::Failed(late(&self.address)),
+                false => ConnectProgress::Pending,
+            };
+        }
+        let route = match Route::to(&self.address, &self.options, self.deadline_ns) {
+            Ok(route) => route,
+            Err(error) => return ConnectProgress::Failed(error),
+        };
+        let Route::Shm { address, is_private } = &route else {
+            return ConnectProgress::Failed(Error::new(
+                ErrorKind::Connect,
+                format!("{} was an address of this host, and is not any more", self.address),
+            ));
+        };
+        self.backoff.get_or_insert_with(|| Backoff::of(&route));
+        match shm::begin_connect(address, *is_private, self.options, self.deadline_ns) {
+            Ok(half_open) => {
+                self.stage = Stage::HalfOpen(half_open);
+                self.is_watched = false;
+                self.drive(now_ns, threads)
+            }
+            Err(ConnectFailure { error, is_transient }) => {
+                let error =
+                    if error.kind() == ErrorKind::Connect { error.and(route.elsewhere()) } else { error };
+                self.failed(error, is_transient, now_ns)
+            }
+        }
+    }
+
+    fn begin_thread(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
+        match threads.begin(&self.address, self.options, self.deadline_ns) {
+            Ok(thread) => {
+                self.stage = Stage::Thread(thread, now_ns.saturating_add(FLAG_NS));
+                ConnectProgress::Pending
+            }
+            Err(error) => ConnectProgress::Failed(Error::new(
+                ErrorKind::Limit,
+                format!(
+                    "cannot start a thread to connect: {error}; allow more threads, or connect fewer at a time"
+                ),
+            )),
+        }
+    }
+
+    /// Ends an attempt. The next one is made after a pause, if it may succeed and there is time.
+    fn failed(&mut self, error: Error, is_transient: bool, now_ns: u64) -> ConnectProgress {
+        // An attempt that the deadline cut short says less than the one before it.
+        let is_cut = error.kind() == ErrorKind::Timeout;
+        let cause = self.cause.take();
+        if is_transient && now_ns < self.deadline_ns {
+            let pause = self.backoff.as_mut().map_or(0, |backoff| backoff.next(self.deadline_ns).as_nanos());
+            let pause_ns = u64::try_from(pause).unwrap_or(u64::MAX);
+            let ended = mem::replace(&mut self.stage, Stage::Due(now_ns.saturating_add(pause_ns)));
+            drop(ended);
+            self.cause = Some(error);
+            return ConnectProgress::Pending;
+        }
+        ConnectProgress::Failed(cause.filter(|_| is_cut).unwrap_or(error))
+    }
+}
+
+fn late(address: &Address) -> Error {
+    Error::new(ErrorKind::Timeout, format!("no connection to {address} was made in time"))
+}

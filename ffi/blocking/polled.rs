@@ -1,0 +1,176 @@
+//! Looks at a connection that one thread drives beside many others: what a poller's round needs of it, without a wait.
+
+use superpipe_core::Nanos;
+
+use super::host_driver::HostDriver;
+pub(crate) use super::host_driver::PolledBy;
+use super::{Blocking, Exclusive};
+use crate::fabric::HostFabric;
+use crate::os::poll::{PollFd, Polled, poll, poll_now};
+
+/// Longest time between two looks at a connection that waits for a wake-up: one may be lost.
+const LOOK_AGAIN_NS: u64 = 100_000_000;
+
+/// What a connection is looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Something can be taken that was wanted.
+    pub(crate) is_readable: bool,
+    /// Something can be sent, and that was wanted.
+    pub(crate) is_writable: bool,
+    /// Progress was made.
+    pub(crate) has_moved: bool,
+    /// The connection has ended, and what arrived before is taken, or was left at an earlier look.
+    pub(crate) has_ended: bool,
+}
+
+/// State of a connection after a keepalive.
+pub(crate) struct Tended {
+    /// The peer's activity, which changes unless it is silent.
+    pub(crate) activity: u64,
+    /// Time of the next keepalive.
+    pub(crate) next: Nanos,
+    /// It is to be looked at in each round: something moved, a job goes on, or the peer is gone.
+    pub(crate) is_busy: bool,
+}
+
+/// What was there at the last look at a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Blocks that were consumed when something could last be taken.
+    consumed: Option<u64>,
+}
+
+impl<F: HostFabric> Blocking<Exclusive<F>> {
+    /// Returns the number of the connection, which no other one of this process has.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.access().id
+    }
+
+    /// Returns who polls it.
+    #[inline]
+    pub(crate) fn polled_by(&mut self) -> Option<PolledBy> {
+        self.access().polled_by
+    }
+
+    /// Sets who polls it from now on.
+    pub(crate) fn set_polled_by(&mut self, polled_by: Option<PolledBy>) {
+        self.access().polled_by = polled_by;
+    }
+
+    /// Looks for what is wanted. Every few looks make a round of progress, and each one at a connection that may have ended.
+    #[inline]
+    pub(crate) fn look(&mut self, wanted: Wanted, seen: &mut Seen) -> Look {
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        let is_readable = driver.endpoint().is_readable(fabric);
+        let mut look = Look { is_readable: wanted.readable && is_readable, ..Look::default() };
+        let was_left = is_readable
+            && seen.consumed.replace(driver.endpoint().consumed()) == Some(driver.endpoint().consumed());
+        if driver.count_empty() {
+            look.has_moved = driver.progress(fabric);
+            let may_end = !look.has_moved && (!is_readable || was_left || !wanted.readable);
+            look.has_ended = may_end && driver.ended(fabric).is_some();
+        }
+        // What is sent to a peer that is gone is lost.
+        look.is_writable =
+            wanted.writable && !driver.is_peer_gone() && driver.endpoint_mut().is_writable(fabric);
+        look
+    }
+
+    /// Asks the peer or the device for a wake-up, by the descriptors of [`watched`](Self::watched), and looks once more. Returns the time after which to look again at the latest. `None`:
+    /// there is work.
+    pub(crate) fn arm(&mut self, wanted: Wanted) -> Option<u64> {
+        let host = &mut **self.access();
+        let HostDriver { driver, fabric, .. } = host;
+        if driver.is_peer_gone() || driver.endpoint().closed().is_some() || driver.has_jobs() {
+            return None;
+        }
+        // Those that have come count as work, and rounds do not poll them.
+        driver.endpoint_mut().poll_acknowledgements(fabric);
+        driver.endpoint_mut().acknowledge(fabric);
+        match fabric.begin_sleep(driver.endpoint_mut(), LOOK_AGAIN_NS) {
+            Ok(sleep_ns) => {
+                let has_work = driver.progress(fabric)
+                    || wanted.readable && driver.endpoint().is_readable(fabric)
+                    || wanted.writable && driver.endpoint_mut().is_writable(fabric)
+                    || driver.endpoint().closed().is_some();
+                // What is ready now has been reported, and is not reported again.
+                let mut fds = fabric.sleep_interests(driver.endpoint().link());
+                if has_work || poll_now(&mut fds) {
+                    self.disarm();
+                    return None;
+                }
+                Some(sleep_ns)
+            }
+            Err(end) => {
+                host.note_sleep_end(end);
+                None
+            }
+        }
+    }
+
+    /// Takes the request for a wake-up back, and the wake-ups that came.
+    pub(crate) fn disarm(&mut self) {
+        let host = &mut **self.access();
+        let HostDriver { driver, fabric, .. } = host;
+        let mut fds = fabric.sleep_interests(driver.endpoint().link());
+        let polled = poll(&mut fds, 0);
+        let is_ready = polled == Ok(Polled::Ready);
+        let polled = match polled {
+            // Nothing says that the peer lives, which a sleep to its end would.
+            Ok(Polled::TimedOut) => Ok(Polled::Interrupted),
+            polled => polled,
+        };
+        // SAFETY: the descriptors are open until the link is dropped (`HostFabric`), which the host has; it is borrowed until the end of this function.
+        let fds = fds.map(|fd| unsafe { fd.without_borrow() });
+        let end = fabric.end_sleep(driver.endpoint_mut(), polled, fds);
+        host.note_sleep_end(end);
+        // The end of a sleep reports a wake-up, though the peer may have ended after it.
+        if is_ready {
+            self.check_peer();
+        }
+    }
+
+    /// Checks that the peer's end exists.
+    pub(crate) fn check_peer(&mut self) {
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        if !driver.is_peer_gone() && !fabric.is_alive(driver.endpoint().link()) {
+            driver.note_peer_gone();
+        }
+    }
+
+    /// Sends a keepalive if one is due, reads those of the peer, and checks that it exists where no descriptor tells each end.
+    pub(crate) fn tend(&mut self, now: Nanos) -> Tended {
+        if !F::DIRECT {
+            self.check_peer();
+        }
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        driver.tick(fabric, now);
+        fabric.tend(driver.endpoint_mut());
+        let has_moved = driver.progress(fabric);
+        driver.endpoint_mut().poll_acknowledgements(fabric);
+        Tended {
+            activity: driver.endpoint().activity(),
+            next: driver.next_tick(),
+            is_busy: has_moved || driver.has_jobs() || driver.is_peer_gone(),
+        }
+    }
+
+    /// Returns for how long the peer may be silent.
+    pub(crate) fn idle_timeout_ns(&mut self) -> u64 {
+        self.access().options.idle_timeout_ns()
+    }
+
+    /// Returns the descriptors that become ready when the peer or the device wakes this end, and when the peer ends.
+    pub(crate) fn watched(&mut self) -> [PollFd<'_>; 2] {
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        fabric.sleep_interests(driver.endpoint().link())
+    }
+}

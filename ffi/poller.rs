@@ -1,0 +1,409 @@
+//! Many connections in one thread.
+//!
+//! ```text
+//! listening   accepts beside everything else            key      slots and their generations
+//! member      an established connection                 events   what is reported, and asked for
+//! round       looks at what is active, woken or due     options
+//! ```
+
+mod events;
+mod key;
+mod listening;
+mod member;
+mod options;
+mod round;
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::address::Address;
+use crate::blocking::{Acceptor, ConnectThreads, PendingConnect};
+use crate::connection::Connection;
+use crate::deadline::Deadline;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::os::epoll::Epoll;
+use crate::os::monotonic_ns;
+use crate::os::wakeup::Wakeup;
+pub use events::{Interest, PollEvent, PollEvents};
+pub use key::Key;
+use key::Slots;
+use listening::Listening;
+use member::{Member, State};
+pub use options::PollerOptions;
+
+/// Most connections and listeners of one poller.
+const SLOTS_MAX: u32 = 1 << 16;
+/// Connects that threads make at a time.
+const THREADS_MAX: u32 = 16;
+
+/// Drives many connections and listeners, of any fabric, in one thread.
+///
+/// [`poll`](Self::poll) reports what can be done, and the calls of each [connection](Self::connection) do it. A call costs what is active: connections on which nothing happens wait for a wake-up
+/// from their peers. Connections take turns, and none is reported more than once per call for the same thing.
+///
+/// ```
+/// # use core::time::Duration;
+/// # use superpipe::{Connection, Error, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason, TryRecv};
+/// # fn main() -> Result<(), Error> {
+/// let mut poller = Poller::new(PollerOptions::default())?;
+/// let listener = poller.listen(&"localhost:0".parse().unwrap(), Options::default())?;
+/// # let address = poller.local_addr(listener).unwrap().clone();
+/// # let client = std::thread::spawn(move || -> Result<(), Error> {
+/// #     let mut connection = Connection::connect(&address, Options::default(), Duration::from_secs(30))?;
+/// #     connection.send(7, &[b"hello"], Duration::from_secs(30))?;
+/// #     let mut answer = [0; 64];
+/// #     let received = connection.recv_into(&mut [&mut answer], Duration::from_secs(30))?;
+/// #     assert_eq!(&answer[..received.bytes], b"hello");
+/// #     Ok(())
+/// # });
+/// let mut events = PollEvents::with_capacity(64);
+/// let mut message = vec![0; 64 << 10];
+/// # let mut has_ended = false;
+/// # while !has_ended {
+/// // in a loop:
+/// poller.poll(&mut events, Duration::from_secs(1))?;
+/// for event in &events {
+///     match event {
+///         PollEvent::Readable { connection: key } => {
+///             let Some(connection) = poller.connection(key) else { continue };
+///             match connection.try_recv(&mut [&mut message]) {
+///                 // What finds no room is lost here: see Interest::writable.
+///                 Ok(TryRecv::Received(received)) => {
+///                     connection.try_send(received.tag, &[&message[..received.bytes]])?;
+///                 }
+///                 Ok(TryRecv::Nothing) => {}
+///                 // Longer ones would be received by a RecvOperation.
+///                 Ok(TryRecv::TooSmall(_) | TryRecv::Incomplete(_)) => _ = connection.reject(Reason(1)),
+///                 Err(_) => drop(poller.remove(key)),
+///             }
+///         }
+///         PollEvent::Ended { connection: key } => {
+///             drop(poller.remove(key));
+/// #           has_ended = true;
+///         }
+///         _ => {}
+///     }
+/// }
+/// # }
+/// # client.join().unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Nothing is allocated after [`new`](Self::new), except for what a connection has that is made. **After fork** it belongs to the process that made it; the child may only drop it.
+pub struct Poller {
+    options: PollerOptions,
+    /// Number of the poller in this process.
+    poller: u32,
+    entries: Slots<Entry>,
+    /// Keys of the active connections, in no order.
+    active: Vec<Key>,
+    /// The one that is looked at next.
+    next: usize,
+    /// For each slot, when to look at what is in it, whatever happens.
+    due: Vec<u64>,
+    /// No later than the earliest of these.
+    earliest_ns: u64,
+    /// The slot whose time is looked at first.
+    next_due: usize,
+    clock: Clock,
+    quiet_ns: u64,
+    counts: Counts,
+    epoll: Epoll,
+    threads: ConnectThreads,
+}
+
+/// When a poller last looked at what.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// Time of the last look at the clock, and whether that was in this call.
+    now_ns: u64,
+    is_fresh: bool,
+    /// Time of the last look at what the kernel reports.
+    ready_ns: u64,
+    /// Looks at connections since the last look at the clock.
+    looks: u32,
+    /// Rounds, and calls.
+    rounds: u32,
+    calls: u32,
+}
+
+/// Places that are taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    connections: u32,
+    listeners: u32,
+}
+
+/// What a key names.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are members, and a box would be one more line to load in each look"
+)]
+enum Entry {
+    Listening(Box<Listening>),
+    Connecting(Box<PendingConnect>),
+    Failed(Error),
+    Member(Member),
+}
+
+impl Poller {
+    /// Makes a poller without connections.
+    ///
+    /// # Errors
+    /// `Usage`: no place for a connection, or too many. `Os`, `Limit`: too many files are open.
+    pub fn new(options: PollerOptions) -> Result<Self, Error> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let slots = options.connections.saturating_add(options.listeners);
+        if options.connections == 0 || slots > SLOTS_MAX {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("a poller has 1 to {SLOTS_MAX} connections and listeners, and not {slots}"),
+            ));
+        }
+        let (epoll, wakeup) = (Epoll::new()?, Wakeup::new()?);
+        epoll.watch(wakeup.as_fd(), round::WAKEUP)?;
+        let poller = NEXT.fetch_add(1, Ordering::Relaxed);
+        let capacity = slots as usize;
+        Ok(Self {
+            options,
+            poller,
+            entries: Slots::new(poller, slots),
+            active: Vec::with_capacity(capacity),
+            next: 0,
+            due: vec![u64::MAX; capacity],
+            earliest_ns: u64::MAX,
+            next_due: 0,
+            clock: Clock { now_ns: monotonic_ns(), ..Clock::default() },
+            quiet_ns: u64::try_from(options.quiet_after.as_nanos()).unwrap_or(u64::MAX),
+            counts: Counts::default(),
+            epoll,
+            threads: ConnectThreads::new(THREADS_MAX, wakeup),
+        })
+    }
+
+    /// Begins to listen, as [`Listener::bind`](crate::Listener::bind). Its connections are reported by [`PollEvent::Accepted`].
+    ///
+    /// # Errors
+    /// Those of [`Listener::bind`](crate::Listener::bind). `Limit`: there is no place for a listener.
+    pub fn listen(&mut self, address: &Address, options: Options) -> Result<Key, Error> {
+        if self.counts.listeners == self.options.listeners {
+            return Err(full("listeners", self.options.listeners));
+        }
+        let listening = Listening::new(Acceptor::bind(address, options)?);
+        let key = self.insert(Entry::Listening(Box::new(listening)))?;
+        self.counts.listeners += 1;
+        if let Some(Entry::Listening(listening)) = self.entries.get(key)
+            && let Err(error) = listening.watch(&self.epoll, number(key))
+        {
+            self.remove(key);
+            return Err(error.into());
+        }
+        self.set_due(key, 0);
+        Ok(key)
+    }
+
+    /// Begins to connect, as [`Connection::connect`], without waiting. [`PollEvent::Connected`] or [`PollEvent::ConnectFailed`] reports the result, by the deadline or soon after.
+    ///
+    /// Over shared memory nothing waits here. For an address of another host, or by RDMA, a thread of its own makes the connection; there are 16 at a time, and further connects wait for their turn.
+    ///
+    /// # Errors
+    /// `Usage`: the options contradict each other. `Limit`: there is no place for a connection.
+    pub fn connect(
+        &mut self,
+        address: &Address,
+        options: Options,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Key, Error> {
+        if !self.has_place() {
+            return Err(full("connections", self.options.connections));
+        }
+        let connect = PendingConnect::new(address, options, deadline.into().at_ns())?;
+        let key = self.insert(Entry::Connecting(Box::new(connect)))?;
+        self.counts.connections += 1;
+        self.set_due(key, 0);
+        Ok(key)
+    }
+
+    /// Takes a connection in that was made elsewhere.
+    ///
+    /// # Errors
+    /// `Limit`: there is no place for it, or the system can watch no more. The connection is in the error.
+    #[cfg_attr(
+        feature = "verbs",
+        expect(clippy::result_large_err, reason = "the connection is no part of what failed, and goes on")
+    )]
+    pub fn adopt(&mut self, connection: Connection) -> Result<Key, (Connection, Error)> {
+        if !self.has_place() {
+            return Err((connection, full("connections", self.options.connections)));
+        }
+        match self.entries.insert(Entry::Member(Member::new(connection, (self.poller, 0), self.clock.now_ns)))
+        {
+            Ok(key) => {
+                self.counts.connections += 1;
+                match self.establish(key) {
+                    Ok(()) => Ok(key),
+                    Err(error) => match self.remove(key) {
+                        Some(connection) => Err((connection, error)),
+                        None => unreachable!("it was put there above"),
+                    },
+                }
+            }
+            Err(Entry::Member(member)) => {
+                Err((member.into_connection(), full("connections", self.options.connections)))
+            }
+            Err(_) => unreachable!("it is a member"),
+        }
+    }
+
+    /// Returns a connection, for its calls. Those that wait make all others wait; tries and operations do not. `None`: the key is stale, or names no connection that is made.
+    #[inline]
+    pub fn connection(&mut self, key: Key) -> Option<&mut Connection> {
+        let Some(Entry::Member(member)) = self.entries.get(key) else { return None };
+        // One that has ended is looked at once more: the program may put another one here.
+        if !matches!(member.state, State::Active(_)) {
+            self.activate(key);
+        }
+        match self.entries.get_mut(key) {
+            Some(Entry::Member(member)) => Some(member.touch()),
+            _ => None,
+        }
+    }
+
+    /// Sets what is reported of a connection from now on. Returns false if the key is stale, or names no connection that is made.
+    pub fn set_interest(&mut self, key: Key, interest: Interest) -> bool {
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return false };
+        let has_more = interest.readable && !member.interest.readable || interest.writable;
+        member.interest = interest;
+        if has_more && member.state == State::Armed {
+            self.activate(key);
+        }
+        true
+    }
+
+    /// Takes the error of a connect that failed, and frees its place. The key is stale from now on. `None`: it has not failed, or the key is stale.
+    pub fn take_error(&mut self, key: Key) -> Option<Error> {
+        self.entries.get(key).filter(|entry| matches!(entry, Entry::Failed(_)))?;
+        match self.take_out(key) {
+            Some(Entry::Failed(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Removes what a key names, and returns the connection if it is one that is made; dropping that closes it. A listener stops listening, and a connect is given up. The key is stale from
+    /// now on.
+    pub fn remove(&mut self, key: Key) -> Option<Connection> {
+        match self.take_out(key)? {
+            Entry::Member(mut member) => {
+                member.release(&self.epoll);
+                Some(member.into_connection())
+            }
+            Entry::Listening(_) | Entry::Connecting(_) | Entry::Failed(_) => None,
+        }
+    }
+
+    /// Returns the address of a listener, with the port in place of 0. `None`: the key is stale, or names no listener.
+    #[must_use]
+    pub fn local_addr(&self, listener: Key) -> Option<&Address> {
+        match self.entries.get(listener)? {
+            Entry::Listening(listening) => Some(listening.acceptor().listeners().address()),
+            _ => None,
+        }
+    }
+
+    /// Returns the count of connections, those that are being made or have failed included.
+    #[must_use]
+    pub const fn connections(&self) -> usize {
+        self.counts.connections as usize
+    }
+
+    /// Has everything that is polled wait for a wake-up, for a program that waits for the [descriptor](Self::as_fd) in a loop of its own. Returns the time after which to call
+    /// [`poll`](Self::poll) again at the latest; zero: at once, since there is work.
+    ///
+    /// To be called after a [`poll`](Self::poll) that did not wait and reported nothing. Between the two calls nothing is lost: what comes meanwhile makes the descriptor ready.
+    ///
+    /// ```
+    /// # use core::time::Duration;
+    /// # use std::os::fd::AsFd;
+    /// # use superpipe::{Error, Options, PollEvents, Poller, PollerOptions};
+    /// # fn main() -> Result<(), Error> {
+    /// # let mut poller = Poller::new(PollerOptions::default())?;
+    /// # poller.listen(&"localhost:0".parse().unwrap(), Options::default())?;
+    /// let mut events = PollEvents::with_capacity(64);
+    /// poller.poll(&mut events, Duration::ZERO)?;
+    /// if events.is_empty() {
+    ///     let wait = poller.arm();
+    ///     // epoll_wait, ppoll, or an event loop: until poller.as_fd() is ready to read, `wait` at most.
+    ///     # let _ = (wait, poller.as_fd());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn arm(&mut self) -> Duration {
+        self.clock.now_ns = monotonic_ns();
+        self.arm_all();
+        if self.active.is_empty() {
+            Duration::from_nanos(self.earliest_ns.saturating_sub(self.clock.now_ns).min(round::SLEEP_MAX_NS))
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    const fn has_place(&self) -> bool {
+        self.counts.connections < self.options.connections
+    }
+
+    fn insert(&mut self, entry: Entry) -> Result<Key, Error> {
+        let places = self.options.connections;
+        self.entries.insert(entry).map_err(|_| full("connections", places))
+    }
+
+    /// Takes an entry out, and out of every list.
+    fn take_out(&mut self, key: Key) -> Option<Entry> {
+        if let Some(Entry::Member(Member { state: State::Active(place), .. })) = self.entries.get(key) {
+            let place = *place;
+            self.deactivate(place);
+        }
+        let entry = self.entries.remove(key)?;
+        if let Some(due) = self.due.get_mut(key.slot as usize) {
+            *due = u64::MAX;
+        }
+        match &entry {
+            Entry::Listening(_) => self.counts.listeners -= 1,
+            Entry::Connecting(_) | Entry::Failed(_) | Entry::Member(_) => {
+                self.counts.connections -= 1;
+                self.place_is_free();
+            }
+        }
+        Some(entry)
+    }
+}
+
+/// Number of a key in the set of descriptors.
+fn number(key: Key) -> u64 {
+    u64::from(key.generation) << 32 | u64::from(key.slot)
+}
+
+fn full(of: &str, places: u32) -> Error {
+    let text = format!("the poller has {places} {of}, and no place for one more: set PollerOptions::{of}");
+    Error::new(ErrorKind::Limit, text)
+}
+
+impl AsFd for Poller {
+    /// Returns a descriptor that becomes ready to read when a peer wakes a connection that is not polled, or a client connects. See [`Poller::arm`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller")
+            .field("counts", &self.counts)
+            .field("active", &self.active.len())
+            .finish_non_exhaustive()
+    }
+}

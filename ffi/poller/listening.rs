@@ -1,0 +1,78 @@
+//! A listener of a poller, which accepts beside everything else.
+
+use crate::blocking::{Acceptor, ReadyConnection};
+use crate::error::{Error, ErrorKind};
+use crate::os::OsError;
+use crate::os::epoll::Epoll;
+
+/// Time between two looks at half-open connections, whose messages make no descriptor ready.
+const PAUSE_NS: u64 = 20_000;
+/// The same after looks that found nothing: a client that says nothing costs at most a hundredth of a core.
+const PAUSE_MAX_NS: u64 = 1_000_000;
+/// First and longest time between two tries, while this process or host lacks what a connection needs: descriptors, a device.
+const LACK_NS: u64 = 10_000_000;
+const LACK_MAX_NS: u64 = 1_000_000_000;
+
+/// A listener.
+pub(super) struct Listening {
+    acceptor: Acceptor,
+    pause_ns: u64,
+    lack_ns: u64,
+    /// When to look again at the latest.
+    pub(super) due_ns: u64,
+}
+
+impl Listening {
+    pub(super) const fn new(acceptor: Acceptor) -> Self {
+        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, due_ns: 0 }
+    }
+
+    pub(super) const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
+    }
+
+    /// Begins to watch for clients.
+    ///
+    /// # Errors
+    /// The system cannot watch more.
+    pub(super) fn watch(&self, epoll: &Epoll, number: u64) -> Result<(), OsError> {
+        self.acceptor.interests().iter().filter_map(|fd| fd.fd()).try_for_each(|fd| epoll.watch(fd, number))
+    }
+
+    /// Takes the next connection if one is made, and sets when to look again.
+    ///
+    /// # Errors
+    /// Of one attempt.
+    pub(super) fn accept(&mut self, now_ns: u64) -> Result<Option<ReadyConnection>, Error> {
+        let accepted = self.acceptor.try_accept();
+        let lacks = match &accepted {
+            Err(error) => matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device),
+            Ok(_) => self.acceptor.lacks_device(),
+        };
+        if lacks {
+            self.due_ns = now_ns.saturating_add(self.lack_ns);
+            self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
+            return accepted;
+        }
+        let has_moved = !matches!(accepted, Ok(None));
+        let is_busy = has_moved || self.acceptor.is_busy();
+        if matches!(accepted, Ok(Some(_))) {
+            self.lack_ns = LACK_NS;
+        }
+        self.pause_ns = if has_moved { PAUSE_NS } else { (2 * self.pause_ns).min(PAUSE_MAX_NS) };
+        self.due_ns = match is_busy {
+            true if has_moved => now_ns,
+            true => now_ns.saturating_add(self.pause_ns),
+            false => {
+                self.pause_ns = PAUSE_NS;
+                u64::MAX
+            }
+        };
+        accepted
+    }
+
+    /// A client came.
+    pub(super) const fn wake(&mut self) {
+        self.pause_ns = PAUSE_NS;
+    }
+}

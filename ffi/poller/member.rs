@@ -1,0 +1,235 @@
+//! An established connection of a poller: whether it is polled, or waits for a wake-up.
+//!
+//! ```text
+//!              quiet for a while, and armed                    ended, and everything taken
+//!  ACTIVE ------------------------------------> ARMED     ACTIVE -------------------------> ENDED
+//!    ^                                            |
+//!    +--------------------------------------------+
+//!      woken; its time has come, and there is work; the program asks for it
+//! ```
+//!
+//! An active connection is looked at in each round, by the flag of its landing buffer. An armed one costs nothing until its descriptor is ready: its peer sees that this end sleeps
+//! (wire.md 7). Each is looked at now and then all the same, since its keepalives are due, and since a wake-up can be lost.
+
+use superpipe_core::Nanos;
+
+use super::events::Interest;
+use crate::blocking::dispatch::{AnyConnection, dispatch};
+use crate::blocking::polled::{Look, PolledBy, Seen, Tended, Wanted};
+use crate::connection::Connection;
+use crate::os::OsError;
+use crate::os::epoll::Epoll;
+
+/// Most of the time between two looks that counts as silence: this process may have been stopped, and the peer with it.
+const SILENCE_PER_LOOK_NS: u64 = 250_000_000;
+
+/// Times of looks at armed connections, and of keepalives, are multiples of this.
+const LOOK_GRID_NS: u64 = 40_000_000;
+
+/// An established connection.
+pub(super) struct Member {
+    connection: Connection,
+    /// Who polls it, as the connection notes it: the program may put another one here.
+    polled_by: PolledBy,
+    /// Number of the connection whose end was reported.
+    ended: Option<u64>,
+    pub(super) interest: Interest,
+    pub(super) state: State,
+    /// The program may have done anything with it since the last look.
+    is_touched: bool,
+    /// The last round in which it was looked at.
+    pub(super) round: u32,
+    seen: Seen,
+    /// It has moved since its quiet was last measured, or since this time it has not.
+    has_moved: bool,
+    quiet_since_ns: u64,
+    /// Time after which to look again while it is armed, and when its keepalive is due.
+    look_again_ns: u64,
+    keepalive_ns: u64,
+    silence: Silence,
+}
+
+/// Whether a connection is polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// At this place of the list of active ones.
+    Active(usize),
+    Armed,
+    Ended,
+}
+
+/// The peer's silence.
+struct Silence {
+    activity: u64,
+    looked_ns: u64,
+    silent_ns: u64,
+    is_reported: bool,
+}
+
+impl Member {
+    pub(super) fn new(connection: Connection, polled_by: PolledBy, now_ns: u64) -> Self {
+        let silence = Silence { activity: 0, looked_ns: now_ns, silent_ns: 0, is_reported: false };
+        Self {
+            connection,
+            polled_by,
+            ended: None,
+            interest: Interest { readable: true, writable: false },
+            state: State::Ended,
+            is_touched: true,
+            round: 0,
+            seen: Seen::default(),
+            has_moved: true,
+            quiet_since_ns: now_ns,
+            look_again_ns: 0,
+            keepalive_ns: 0,
+            silence,
+        }
+    }
+
+    /// Sets the number of its key.
+    pub(super) const fn set_key(&mut self, number: u64) {
+        self.polled_by.1 = number;
+    }
+
+    /// Returns the connection, for the program.
+    pub(super) const fn touch(&mut self) -> &mut Connection {
+        self.is_touched = true;
+        &mut self.connection
+    }
+
+    pub(super) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    /// Watches the connection's descriptors. Does nothing unless the program may have put another connection here.
+    ///
+    /// # Errors
+    /// The system cannot watch more. The next call tries again.
+    #[inline]
+    pub(super) fn watch(&mut self, epoll: &Epoll) -> Result<(), OsError> {
+        if self.is_touched { self.watch_again(epoll) } else { Ok(()) }
+    }
+
+    fn watch_again(&mut self, epoll: &Epoll) -> Result<(), OsError> {
+        self.has_moved = true;
+        let polled_by @ (_, number) = self.polled_by;
+        let inner = self.connection.inner_mut();
+        if dispatch!(AnyConnection, &mut *inner, inner => inner.polled_by()) != Some(polled_by) {
+            let fds = dispatch!(AnyConnection, &mut *inner, inner => inner.watched());
+            fds.iter().filter_map(|fd| fd.fd()).try_for_each(|fd| epoll.watch(fd, number))?;
+            dispatch!(AnyConnection, inner, inner => inner.set_polled_by(Some(polled_by)));
+        }
+        self.is_touched = false;
+        Ok(())
+    }
+
+    /// Takes the request for a wake-up back, and watches no more.
+    pub(super) fn release(&mut self, epoll: &Epoll) {
+        if self.state == State::Armed {
+            self.disarm();
+        }
+        let fds = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.watched());
+        fds.iter().filter_map(|fd| fd.fd()).for_each(|fd| epoll.forget(fd));
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.set_polled_by(None));
+    }
+
+    /// Looks for what is wanted.
+    #[inline]
+    pub(super) fn look(&mut self) -> Look {
+        let (wanted, seen) = (self.wanted(), &mut self.seen);
+        let look = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.look(wanted, seen));
+        self.has_moved |= look.is_readable || look.is_writable || look.has_moved;
+        look
+    }
+
+    /// Notes that the connection has ended. Returns true if that was not reported.
+    pub(super) fn note_ended(&mut self) -> bool {
+        let number = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.number());
+        self.ended.replace(number) != Some(number)
+    }
+
+    /// Notes that it is polled again.
+    pub(super) const fn note_moved(&mut self) {
+        self.has_moved = true;
+    }
+
+    /// Returns true if it has not moved for so long.
+    #[inline]
+    pub(super) const fn is_quiet(&mut self, now_ns: u64, quiet_ns: u64) -> bool {
+        if self.has_moved {
+            (self.has_moved, self.quiet_since_ns) = (false, now_ns);
+        }
+        now_ns.saturating_sub(self.quiet_since_ns) >= quiet_ns
+    }
+
+    /// Sets the time after which to look again while it is armed. Returns when that is.
+    pub(super) const fn set_look_again(&mut self, look_again_ns: u64, now_ns: u64) -> u64 {
+        self.look_again_ns = look_again_ns;
+        self.look_again(now_ns)
+    }
+
+    /// Returns when to look again, while it is armed.
+    pub(super) const fn look_again(&self, now_ns: u64) -> u64 {
+        rounded(now_ns, now_ns.saturating_add(self.look_again_ns))
+    }
+
+    /// Asks for a wake-up, and looks once more. Returns the time after which to look again at the latest. `None`: there is work.
+    pub(super) fn arm(&mut self) -> Option<u64> {
+        let wanted = self.wanted();
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.arm(wanted))
+    }
+
+    pub(super) fn disarm(&mut self) {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.disarm());
+    }
+
+    /// Checks that the peer's end exists.
+    pub(super) fn check_peer(&mut self) {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.check_peer());
+    }
+
+    /// Returns when its keepalive is due.
+    pub(super) const fn keepalive_ns(&self) -> u64 {
+        self.keepalive_ns
+    }
+
+    /// Sends a keepalive that is due, and sets when the next one is. Returns true if the connection is to be looked at in each round, and true if the peer has just been silent for its idle timeout.
+    pub(super) fn tend(&mut self, now_ns: u64) -> [bool; 2] {
+        let inner = self.connection.inner_mut();
+        let tended = dispatch!(AnyConnection, &mut *inner, inner => inner.tend(Nanos(now_ns)));
+        let idle_timeout_ns = dispatch!(AnyConnection, inner, inner => inner.idle_timeout_ns());
+        let Tended { activity, next: Nanos(next_ns), is_busy } = tended;
+        let is_silent = self.silence.count(activity, now_ns) >= idle_timeout_ns && self.silence.report();
+        self.keepalive_ns = next_ns.div_ceil(LOOK_GRID_NS).saturating_mul(LOOK_GRID_NS);
+        [is_busy, is_silent]
+    }
+
+    const fn wanted(&self) -> Wanted {
+        Wanted { readable: self.interest.readable, writable: self.interest.writable }
+    }
+}
+
+/// Rounds a time down to the grid, but not to `now_ns`: a thousand connections are looked at together, and a sleep is not ended for each.
+const fn rounded(now_ns: u64, by_ns: u64) -> u64 {
+    let rounded_ns = by_ns / LOOK_GRID_NS * LOOK_GRID_NS;
+    if rounded_ns > now_ns { rounded_ns } else { by_ns }
+}
+
+impl Silence {
+    /// Returns for how long the peer has been silent.
+    fn count(&mut self, activity: u64, now_ns: u64) -> u64 {
+        let since_ns = now_ns.saturating_sub(self.looked_ns).min(SILENCE_PER_LOOK_NS);
+        self.looked_ns = now_ns;
+        if activity == self.activity {
+            self.silent_ns = self.silent_ns.saturating_add(since_ns);
+        } else {
+            (self.activity, self.silent_ns, self.is_reported) = (activity, 0, false);
+        }
+        self.silent_ns
+    }
+
+    /// Returns true the first time.
+    const fn report(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_reported, true)
+    }
+}

@@ -1,0 +1,41 @@
+//! Options of a poller.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+
+use crate::os::WaitStrategy;
+
+/// Options of a [`Poller`](super::Poller).
+#[derive(Clone, Copy, Debug)]
+pub struct PollerOptions {
+    /// Connections that it has at most, those that are being made included. Default: 1,024. A listener accepts no one while there is no place: clients wait.
+    pub connections: u32,
+    /// Listeners that it has at most. Default: 8.
+    pub listeners: u32,
+    /// What [`Poller::poll`](super::Poller::poll) does while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
+    /// a system call. Default: sleep.
+    pub wait: WaitStrategy,
+    /// Time after which a connection on which nothing moves is not polled any more, but woken by its peer, which costs both ends system calls. Longer, and connections that are used now
+    /// and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
+    pub quiet_after: Duration,
+    /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). Default: none.
+    pub interrupt: Option<&'static AtomicBool>,
+}
+
+impl Default for PollerOptions {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            listeners: 8,
+            wait: WaitStrategy::default(),
+            quiet_after: Duration::from_millis(1),
+            interrupt: None,
+        }
+    }
+}
+
+impl PollerOptions {
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,429 @@
+//! Rounds: what is active is looked at in each, what the kernel reports and what is due in some. Then the wait.
+//!
+//! A round with few active connections must cost little: it looks at a flag of each, and every few rounds at the clock or at the kernel's reports.
+
+use core::hint;
+use std::thread;
+
+use superpipe_core::driver::{SPIN_ROUNDS, YIELD_ROUNDS};
+
+use super::events::{PollEvent, PollEvents};
+use super::member::{Member, State};
+use super::{Entry, Key, Poller, number};
+use crate::blocking::ConnectProgress;
+use crate::connection::Connection;
+use crate::deadline::{ArmedDeadline, Deadline};
+use crate::error::Error;
+use crate::os::WaitStrategy;
+use crate::os::monotonic_ns;
+
+/// Number of the wake-up by threads that connect, which no key has: a poller has fewer slots.
+pub(super) const WAKEUP: u64 = u64::MAX;
+
+/// Looks at active connections, and calls, between two looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 16;
+const CALLS_PER_CLOCK: u32 = 4;
+/// Time between two looks at what the kernel reports, which are system calls: while some connections are active, others are found that much later, or four calls later.
+const READY_NS: u64 = 5_000;
+/// First and longest sleep beside connections that cannot be woken: a job goes on, whose end wakes nobody, or something that is not wanted has arrived.
+const NAP_NS: u64 = 10_000;
+const NAP_MAX_NS: u64 = 1_000_000;
+/// Longest sleep between two checks of the interrupt flag.
+pub(super) const SLEEP_MAX_NS: u64 = 50_000_000;
+impl Poller {
+    /// Reports what can be done, and makes progress on everything. Waits until there is something to report, or the deadline has passed: then there are no events. With a deadline of
+    /// [`Duration::ZERO`](core::time::Duration::ZERO) it does not wait.
+    ///
+    /// It is to be called often, as each connection's [`progress`](crate::Connection::progress) would have to be: it sends keepalives, and answers that the protocol asks for.
+    ///
+    /// # Errors
+    /// `Interrupted`: the [interrupt flag](super::PollerOptions::interrupt) is set. What happens to one connection is reported, and is no error of this call.
+    pub fn poll(&mut self, events: &mut PollEvents, deadline: impl Into<Deadline>) -> Result<(), Error> {
+        let deadline = deadline.into();
+        let mut armed = ArmedDeadline::Unarmed(deadline);
+        let (mut empty_rounds, mut naps) = (0_u32, 0);
+        events.clear();
+        self.clock.is_fresh = false;
+        // What the program did since the last call may have taken long.
+        self.clock.calls = self.clock.calls.wrapping_add(1);
+        if self.clock.calls.is_multiple_of(CALLS_PER_CLOCK) {
+            self.look_at_rest(events);
+        }
+        loop {
+            self.round(events);
+            if !events.is_empty() || deadline.is_poll() {
+                return Ok(());
+            }
+            empty_rounds = empty_rounds.saturating_add(1);
+            let is_asleep =
+                empty_rounds >= SPIN_ROUNDS + YIELD_ROUNDS && self.options.wait == WaitStrategy::Sleep;
+            if !is_asleep && empty_rounds % LOOKS_PER_CLOCK != 1 {
+                hint::spin_loop();
+                continue;
+            }
+            if self.options.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            if !self.active.is_empty() {
+                self.look_at_rest(events);
+            }
+            let deadline_ns = armed.at_ns(self.clock.now_ns);
+            if self.clock.now_ns >= deadline_ns {
+                return Ok(());
+            }
+            match self.options.wait {
+                WaitStrategy::Spin => {}
+                _ if empty_rounds < SPIN_ROUNDS => {}
+                WaitStrategy::Yield => thread::yield_now(),
+                WaitStrategy::Sleep if !is_asleep => thread::yield_now(),
+                WaitStrategy::Sleep => self.sleep(deadline_ns, &mut naps),
+            }
+        }
+    }
+
+    /// Makes one round.
+    #[inline]
+    fn round(&mut self, events: &mut PollEvents) {
+        #[expect(clippy::cast_possible_truncation, reason = "there are 2^16 slots at most")]
+        let looks = self.active.len() as u32;
+        self.clock.looks += looks;
+        // Without active connections there is nothing else to do.
+        if looks == 0 || self.clock.looks >= LOOKS_PER_CLOCK {
+            self.look_at_rest(events);
+        }
+        self.clock.rounds = self.clock.rounds.wrapping_add(1);
+        for _ in 0..self.active.len() {
+            if !events.has_room() {
+                return;
+            }
+            if self.next >= self.active.len() {
+                self.next = 0;
+            }
+            let Some(&key) = self.active.get(self.next) else { return };
+            // What is looked at leaves the list if it is armed or has ended: then another one has its place.
+            if self.look(key, events) {
+                self.next += 1;
+            }
+        }
+    }
+
+    fn look_at_clock(&mut self) {
+        self.clock.now_ns = monotonic_ns();
+        (self.clock.is_fresh, self.clock.looks) = (true, 0);
+    }
+
+    /// Looks at the clock, at what is due, and now and then at what the kernel reports.
+    #[cold]
+    fn look_at_rest(&mut self, events: &mut PollEvents) {
+        self.look_at_clock();
+        if self.active.is_empty() || self.clock.now_ns.saturating_sub(self.clock.ready_ns) >= READY_NS {
+            self.take_ready();
+        }
+        if self.clock.now_ns >= self.earliest_ns {
+            self.look_at_due(events);
+        }
+    }
+
+    /// Takes what the kernel reports.
+    fn take_ready(&mut self) {
+        self.clock.ready_ns = self.clock.now_ns;
+        for number in self.epoll.ready() {
+            if number == WAKEUP {
+                self.wake_connects();
+                continue;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half is the slot")]
+            let Some(key) = self.entries.key_at(number as u32).filter(|key| super::number(*key) == number)
+            else {
+                continue;
+            };
+            match self.entries.get_mut(key) {
+                Some(Entry::Member(member)) => match member.state {
+                    State::Armed => self.activate(key),
+                    State::Active(_) => member.check_peer(),
+                    State::Ended => {}
+                },
+                Some(Entry::Listening(listening)) => {
+                    listening.wake();
+                    self.set_due(key, 0);
+                }
+                Some(Entry::Connecting(_)) => self.set_due(key, 0),
+                Some(Entry::Failed(_)) | None => {}
+            }
+        }
+    }
+
+    /// Looks at an active connection. Returns true if it is still active.
+    #[inline]
+    fn look(&mut self, key: Key, events: &mut PollEvents) -> bool {
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return true };
+        // The last one of the list, which was looked at, may have got the place of one that was armed.
+        if core::mem::replace(&mut member.round, self.clock.rounds) == self.clock.rounds {
+            return true;
+        }
+        // One that cannot be watched is not armed either.
+        let _ = member.watch(&self.epoll);
+        let look = member.look();
+        if look.has_ended {
+            if member.note_ended() {
+                events.push(PollEvent::Ended { connection: key });
+            }
+            self.rest(key, State::Ended);
+            return false;
+        }
+        if look.is_readable {
+            events.push(PollEvent::Readable { connection: key });
+        }
+        if look.is_writable {
+            events.push(PollEvent::Writable { connection: key });
+        }
+        if look.is_readable || look.is_writable || look.has_moved || !self.clock.is_fresh {
+            return true;
+        }
+        !member.is_quiet(self.clock.now_ns, self.quiet_ns) || !self.arm_one(key)
+    }
+
+    /// Has a connection wait for a wake-up. Returns false if it has work or cannot be watched, and stays active.
+    fn arm_one(&mut self, key: Key) -> bool {
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return false };
+        if member.watch(&self.epoll).is_err() {
+            return false;
+        }
+        let Some(look_again_ns) = member.arm() else { return false };
+        let by_ns = member.set_look_again(look_again_ns, self.clock.now_ns);
+        let due_ns = self.due.get(key.slot as usize).map_or(by_ns, |due_ns| by_ns.min(*due_ns));
+        self.rest(key, State::Armed);
+        self.set_due(key, due_ns);
+        true
+    }
+
+    /// Takes a connection out of the list of active ones.
+    fn rest(&mut self, key: Key, state: State) {
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
+        let before = core::mem::replace(&mut member.state, state);
+        if let State::Active(place) = before {
+            self.deactivate(place);
+        }
+    }
+
+    /// Removes a place of the list of active ones. The last one takes it.
+    pub(super) fn deactivate(&mut self, place: usize) {
+        if place >= self.active.len() {
+            return;
+        }
+        self.active.swap_remove(place);
+        if let Some(&moved) = self.active.get(place)
+            && let Some(Entry::Member(member)) = self.entries.get_mut(moved)
+        {
+            member.state = State::Active(place);
+        }
+    }
+
+    /// Polls a connection from now on.
+    pub(super) fn activate(&mut self, key: Key) {
+        let place = self.active.len();
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
+        match member.state {
+            State::Active(_) => return,
+            State::Armed => member.disarm(),
+            State::Ended => {}
+        }
+        member.state = State::Active(place);
+        member.note_moved();
+        self.active.push(key);
+    }
+
+    /// Begins to drive a connection that was put into its slot.
+    ///
+    /// # Errors
+    /// The system can watch no more.
+    pub(super) fn establish(&mut self, key: Key) -> Result<(), Error> {
+        if let Some(Entry::Member(member)) = self.entries.get_mut(key) {
+            member.set_key(number(key));
+            member.watch(&self.epoll)?;
+        }
+        self.activate(key);
+        self.set_due(key, 0);
+        Ok(())
+    }
+
+    pub(super) fn set_due(&mut self, key: Key, due_ns: u64) {
+        if let Some(due) = self.due.get_mut(key.slot as usize) {
+            *due = due_ns;
+            self.earliest_ns = self.earliest_ns.min(due_ns);
+        }
+    }
+
+    /// Looks at everything that is due, as long as there is room for events.
+    fn look_at_due(&mut self, events: &mut PollEvents) {
+        self.earliest_ns = u64::MAX;
+        let used = self.entries.used() as usize;
+        let first = core::mem::take(&mut self.next_due);
+        for slot in (first.min(used)..used).chain(0..first.min(used)) {
+            let Some(due) = self.due.get_mut(slot) else { continue };
+            if *due > self.clock.now_ns {
+                self.earliest_ns = self.earliest_ns.min(*due);
+                continue;
+            }
+            if !events.has_room() {
+                // It is the first one of the next call.
+                self.earliest_ns = 0;
+                self.next_due = if self.next_due == 0 { slot } else { self.next_due };
+                continue;
+            }
+            *due = u64::MAX;
+            #[expect(clippy::cast_possible_truncation, reason = "there are 2^16 slots at most")]
+            if let Some(key) = self.entries.key_at(slot as u32) {
+                self.look_at_one(key, events);
+            }
+        }
+    }
+
+    /// Looks at something that is due.
+    fn look_at_one(&mut self, key: Key, events: &mut PollEvents) {
+        match self.entries.get(key) {
+            Some(Entry::Listening(_)) => self.accept(key, events),
+            Some(Entry::Connecting(_)) => self.drive_connect(key, events),
+            Some(Entry::Member(_)) => self.tend(key, events),
+            Some(Entry::Failed(_)) | None => {}
+        }
+    }
+
+    /// Takes the next connection of a listener, if there is a place for it.
+    fn accept(&mut self, key: Key, events: &mut PollEvents) {
+        // It is due once a place is free.
+        if !self.has_place() {
+            return;
+        }
+        let now_ns = self.clock.now_ns;
+        let Some(Entry::Listening(listening)) = self.entries.get_mut(key) else { return };
+        let accepted = listening.accept(now_ns);
+        let due_ns = listening.due_ns;
+        self.set_due(key, due_ns);
+        match accepted {
+            Ok(None) => {}
+            Ok(Some(ready)) => match self.adopt(Connection::from(ready)) {
+                Ok(connection) => events.push(PollEvent::Accepted { listener: key, connection }),
+                Err((_, error)) => {
+                    events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
+                }
+            },
+            Err(error) => events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() }),
+        }
+    }
+
+    /// Has the listeners look for clients that waited for a place.
+    pub(super) fn place_is_free(&mut self) {
+        if self.counts.listeners > 0 && self.counts.connections + 1 == self.options.connections {
+            self.set_due_where(|entry| matches!(entry, Entry::Listening(_)));
+        }
+    }
+
+    /// Continues a connect.
+    fn drive_connect(&mut self, key: Key, events: &mut PollEvents) {
+        let now_ns = self.clock.now_ns;
+        let Some(Entry::Connecting(connect)) = self.entries.get_mut(key) else { return };
+        match connect.drive(now_ns, &self.threads) {
+            ConnectProgress::Pending => {
+                let mut due_ns = connect.timeout_ns();
+                if let Some(fds) = connect.unwatched() {
+                    let watch = |fd| self.epoll.watch(fd, number(key));
+                    match fds.iter().filter_map(|fd| fd.fd()).try_for_each(watch) {
+                        Ok(()) => connect.note_watched(),
+                        // It is asked again soon.
+                        Err(_) => due_ns = due_ns.min(now_ns.saturating_add(NAP_MAX_NS)),
+                    }
+                }
+                self.set_due(key, due_ns);
+            }
+            ConnectProgress::Done(ready) => {
+                let member = Member::new(Connection::from(ready), (self.poller, number(key)), now_ns);
+                self.put(key, Entry::Member(member));
+                match self.establish(key) {
+                    Ok(()) => events.push(PollEvent::Connected { connection: key }),
+                    Err(error) => self.fail(key, error, events),
+                }
+            }
+            ConnectProgress::Failed(error) => self.fail(key, error, events),
+        }
+    }
+
+    fn fail(&mut self, key: Key, error: Error, events: &mut PollEvents) {
+        events.push(PollEvent::ConnectFailed { connection: key, kind: error.kind() });
+        self.put(key, Entry::Failed(error));
+    }
+
+    fn put(&mut self, key: Key, entry: Entry) {
+        if let Some(place) = self.entries.get_mut(key) {
+            *place = entry;
+        }
+    }
+
+    /// Sends a connection's keepalive, and looks at an armed one: a wake-up may have been lost.
+    fn tend(&mut self, key: Key, events: &mut PollEvents) {
+        let now_ns = self.clock.now_ns;
+        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
+        if member.state == State::Ended {
+            return;
+        }
+        let mut is_busy = false;
+        if now_ns >= member.keepalive_ns() {
+            let is_silent;
+            [is_busy, is_silent] = member.tend(now_ns);
+            if is_silent {
+                events.push(PollEvent::Silent { connection: key });
+            }
+        }
+        let mut due_ns = member.keepalive_ns();
+        if member.state == State::Armed {
+            let look = member.look();
+            if is_busy || look.is_readable || look.is_writable || look.has_moved || look.has_ended {
+                self.activate(key);
+            } else {
+                due_ns = due_ns.min(member.look_again(now_ns));
+            }
+        }
+        self.set_due(key, due_ns);
+    }
+
+    /// Has all connects that need threads looked at: one has ended.
+    fn wake_connects(&mut self) {
+        self.set_due_where(|entry| matches!(entry, Entry::Connecting(connect) if connect.needs_thread()));
+    }
+
+    fn set_due_where(&mut self, is_meant: impl Fn(&Entry) -> bool) {
+        for slot in 0..self.entries.used() {
+            let Some(key) = self.entries.key_at(slot) else { continue };
+            if self.entries.get(key).is_some_and(&is_meant) {
+                self.set_due(key, 0);
+            }
+        }
+    }
+
+    /// Has all active connections wait for a wake-up that have no work.
+    pub(super) fn arm_all(&mut self) {
+        let mut place = 0;
+        while let Some(&key) = self.active.get(place) {
+            // The last one takes the place of one that is armed.
+            place += usize::from(!self.arm_one(key));
+        }
+    }
+
+    /// Sleeps until something is ready or due, or the deadline. `naps`: sleeps in a row beside connections that cannot be woken.
+    fn sleep(&mut self, deadline_ns: u64, naps: &mut u32) {
+        self.arm_all();
+        let most_ns = if self.active.is_empty() {
+            *naps = 0;
+            SLEEP_MAX_NS
+        } else {
+            *naps += 1;
+            // The first time something may just have come.
+            if *naps == 1 { 0 } else { (NAP_NS << (*naps).min(8)).min(NAP_MAX_NS) }
+        };
+        let sleep_ns = deadline_ns.min(self.earliest_ns).saturating_sub(self.clock.now_ns).min(most_ns);
+        if sleep_ns > 0 {
+            self.epoll.wait(sleep_ns);
+            self.take_ready();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Places of a poller, and errors of its options.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::thread;
+
+use superpipe::{Connection, ErrorKind, Options, PollEvent, PollEvents, Poller, PollerOptions, WaitStrategy};
+
+use crate::support::{DEADLINE, address, client, echo, ping, poll_until, server};
+
+#[test]
+fn clients_wait_for_a_place_and_nothing_is_lost() {
+    let (mut poller, _, address) = server(PollerOptions { connections: 2, ..PollerOptions::default() });
+    thread::scope(|scope| {
+        for index in 0..12 {
+            client(scope, &address, move |mut connection| ping(&mut connection, 3000, index));
+        }
+        let mut room = vec![0; 64 << 10];
+        let mut ended = 0;
+        poll_until(&mut poller, |poller, event| {
+            match event {
+                PollEvent::Readable { connection } => {
+                    echo(poller.connection(connection).unwrap(), &mut room);
+                }
+                PollEvent::Ended { connection } => {
+                    poller.remove(connection);
+                    ended += 1;
+                }
+                _ => {}
+            }
+            assert!(poller.connections() <= 2);
+            ended == 12
+        });
+    });
+}
+
+#[test]
+fn what_has_no_place_is_refused_and_told() {
+    let (mut poller, _, there) =
+        server(PollerOptions { connections: 1, listeners: 1, ..PollerOptions::default() });
+    let error = poller.listen(&address(), Options::default()).unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::listeners"),
+        "{error}"
+    );
+    poller.connect(&address(), Options::default(), DEADLINE).unwrap();
+    let error = poller.connect(&there, Options::default(), DEADLINE).unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::connections"),
+        "{error}"
+    );
+    let mut other = superpipe::Listener::bind(&address(), Options::default()).unwrap();
+    let address = other.local_addr().clone();
+    thread::scope(|scope| {
+        scope.spawn(|| other.accept(DEADLINE).unwrap());
+        let connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+        let (mut connection, error) = poller.adopt(connection).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(connection.try_send(1, &[b"it is still a connection"]).is_ok());
+    });
+    for connections in [0, u32::MAX] {
+        let error = Poller::new(PollerOptions { connections, ..PollerOptions::default() }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+}
+
+#[test]
+fn a_poll_ends_by_its_deadline_or_interrupt_flag() {
+    static INTERRUPT: AtomicBool = AtomicBool::new(false);
+    for wait in WaitStrategy::ALL {
+        INTERRUPT.store(false, Ordering::Relaxed);
+        let (mut poller, _, _) =
+            server(PollerOptions { wait, interrupt: Some(&INTERRUPT), ..PollerOptions::default() });
+        let mut events = PollEvents::with_capacity(0);
+        poller.poll(&mut events, Duration::ZERO).unwrap();
+        poller.poll(&mut events, Duration::from_millis(20)).unwrap();
+        assert!(events.is_empty());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                INTERRUPT.store(true, Ordering::Relaxed);
+            });
+            let error = poller.poll(&mut events, DEADLINE).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Interrupted);
+        });
+    }
+}

@@ -1,0 +1,9 @@
+//! Pollers: one thread that serves many.
+
+mod connecting;
+mod dying;
+mod keys;
+mod limits;
+mod serving;
+mod sleeping;
+mod support;

@@ -1,0 +1,156 @@
+//! Connections that wait for a wake-up: none is lost, and the dead are found.
+
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use superpipe::{ErrorKind, PollEvent, PollEvents, PollerOptions, WaitStrategy};
+
+use crate::support::{DEADLINE, client, echo, ping, poll_until, server};
+
+/// Each message finds the server asleep, or about to be.
+#[test]
+fn no_wake_up_is_lost_at_any_moment() {
+    for quiet_after in [Duration::ZERO, Duration::from_micros(30), Duration::from_millis(1)] {
+        let options = PollerOptions { quiet_after, ..PollerOptions::default() };
+        let (mut poller, _, address) = server(options);
+        thread::scope(|scope| {
+            for index in 0..3_u8 {
+                client(scope, &address, move |mut connection| {
+                    for round in 0..400_u32 {
+                        let until = Instant::now() + Duration::from_micros(u64::from(round % 40) * 7);
+                        while Instant::now() < until {
+                            thread::yield_now();
+                        }
+                        let begin = Instant::now();
+                        ping(&mut connection, 8, index);
+                        // A lost wake-up is found after up to 50 ms: not each time.
+                        assert!(begin.elapsed() < DEADLINE / 2);
+                    }
+                });
+            }
+            let mut room = vec![0; 64 << 10];
+            let mut ended = 0;
+            poll_until(&mut poller, |poller, event| {
+                match event {
+                    PollEvent::Readable { connection } => {
+                        echo(poller.connection(connection).unwrap(), &mut room);
+                    }
+                    PollEvent::Ended { connection } => {
+                        poller.remove(connection);
+                        ended += 1;
+                    }
+                    _ => {}
+                }
+                ended == 3
+            });
+        });
+    }
+}
+
+/// A peer that goes without a word is found whether its connection is polled or waits, and what it sent before is received.
+#[test]
+fn a_peer_that_is_lost_is_found_and_what_it_sent_is_received() {
+    for (wait, quiet_after) in [
+        (WaitStrategy::Spin, Duration::from_secs(3600)),
+        (WaitStrategy::Sleep, Duration::ZERO),
+        (WaitStrategy::Sleep, Duration::from_secs(3600)),
+    ] {
+        let (mut poller, _, address) =
+            server(PollerOptions { wait, quiet_after, ..PollerOptions::default() });
+        thread::scope(|scope| {
+            client(scope, &address, |mut connection| {
+                connection.send(7, &[b"last words"], DEADLINE).unwrap();
+                connection.close(superpipe::Reason(9), DEADLINE).unwrap();
+            });
+            let mut room = [0; 64];
+            let mut received = 0;
+            poll_until(&mut poller, |poller, event| {
+                match event {
+                    PollEvent::Readable { connection } => {
+                        let tried = poller.connection(connection).unwrap().try_recv(&mut [&mut room]);
+                        received += usize::from(matches!(tried, Ok(superpipe::TryRecv::Received(_))));
+                    }
+                    PollEvent::Ended { connection } => {
+                        let error =
+                            poller.remove(connection).unwrap().try_recv(&mut [&mut room]).unwrap_err();
+                        assert_eq!(error.kind(), ErrorKind::Closed(superpipe::Reason(9)));
+                        return true;
+                    }
+                    _ => {}
+                }
+                false
+            });
+            // With a reason, what was sent before may be lost.
+            assert!(received <= 1);
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_shows_no_life_is_reported_once() {
+    let mut poller = superpipe::Poller::new(PollerOptions::default()).unwrap();
+    let address = crate::support::address();
+    let options =
+        superpipe::Options { idle_timeout: Duration::from_millis(500), ..superpipe::Options::default() };
+    poller.listen(&address, options).unwrap();
+    thread::scope(|scope| {
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        client(scope, &address, move |mut connection| {
+            // It calls nothing, so no keepalive is sent.
+            gone.recv_timeout(DEADLINE).unwrap();
+            ping(&mut connection, 8, 1);
+            assert!(gone.recv_timeout(DEADLINE).is_err(), "the sender is dropped");
+        });
+        let mut room = [0; 64];
+        let begin = Instant::now();
+        poll_until(&mut poller, |_, event| matches!(event, PollEvent::Silent { .. }));
+        assert!(begin.elapsed() >= Duration::from_millis(400));
+        let mut events = PollEvents::with_capacity(4);
+        poller.poll(&mut events, Duration::from_millis(700)).unwrap();
+        assert!(events.is_empty(), "once: {events:?}");
+        go.send(()).unwrap();
+        poll_until(&mut poller, |poller, event| match event {
+            PollEvent::Readable { connection } => echo(poller.connection(connection).unwrap(), &mut room) > 0,
+            other => panic!("{other:?}"),
+        });
+        poll_until(&mut poller, |_, event| matches!(event, PollEvent::Silent { .. }));
+        drop(go);
+        poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));
+    });
+}
+
+/// Connections on which nothing happens cost no time, whatever they did before.
+#[test]
+fn nothing_is_polled_once_all_is_quiet() {
+    let (mut poller, _, address) = server(PollerOptions::default());
+    thread::scope(|scope| {
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        client(scope, &address, move |mut connection| {
+            ping(&mut connection, 40_000, 1);
+            connection
+                .keep_alive_while(|| assert!(gone.recv_timeout(DEADLINE).is_err(), "the sender is dropped"));
+        });
+        let mut room = vec![0; 64 << 10];
+        poll_until(&mut poller, |poller, event| match event {
+            PollEvent::Readable { connection } => echo(poller.connection(connection).unwrap(), &mut room) > 0,
+            _ => false,
+        });
+        let mut events = PollEvents::with_capacity(4);
+        // The peer may ask for something yet.
+        let until = Instant::now() + DEADLINE;
+        while poller.arm().is_zero() {
+            assert!(Instant::now() < until, "{poller:?}");
+            poller.poll(&mut events, Duration::from_millis(1)).unwrap();
+        }
+        // The time is that of its keepalive, and no shorter one: it is armed.
+        let waits = (0..20).map(|_| {
+            poller.poll(&mut events, Duration::from_millis(5)).unwrap();
+            poller.arm()
+        });
+        assert!(waits.filter(|wait| !wait.is_zero()).count() >= 15);
+        assert!(events.is_empty());
+        drop(go);
+        poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));
+    });
+}
