@@ -8,6 +8,7 @@
 //! `cargo run --release --example server`
 
 use core::error::Error;
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::thread;
@@ -43,11 +44,11 @@ enum Client {
 fn serve(
     address: &Address,
     clients_max: usize,
-    is_listening: impl FnOnce(&Address),
+    on_listening: impl FnOnce(&Address),
 ) -> Result<(), Box<dyn Error>> {
     let mut poller = Poller::new(PollerOptions::default())?;
     let listener = poller.listen(address, Options::default())?;
-    is_listening(poller.local_addr(listener).ok_or("it listens")?);
+    on_listening(poller.local_addr(listener).ok_or("the listener has no address")?);
     let mut events = PollEvents::with_capacity(64);
     let mut clients = HashMap::new();
     let mut ended = 0;
@@ -61,13 +62,14 @@ fn serve(
                 PollEvent::Readable { connection: key } | PollEvent::Writable { connection: key } => {
                     let Some(client) = clients.get_mut(&key) else { continue };
                     // A client that breaks a rule harms nobody else.
-                    if let Err(error) = go_on(&mut poller, key, client) {
+                    if let Err(error) = serve_client(&mut poller, key, client) {
                         eprintln!("a client is lost: {error}");
                         clients.remove(&key);
                         poller.remove(key);
                         ended += 1;
                     }
                 }
+                // A silent client keeps its place until it is removed.
                 PollEvent::Ended { connection: key } | PollEvent::Silent { connection: key } => {
                     clients.remove(&key);
                     poller.remove(key);
@@ -82,7 +84,7 @@ fn serve(
 }
 
 /// Receives the next part of a client's message, or sends the next part of it back.
-fn go_on(poller: &mut Poller, key: Key, client: &mut Client) -> Result<(), superpipe::Error> {
+fn serve_client(poller: &mut Poller, key: Key, client: &mut Client) -> Result<(), superpipe::Error> {
     let Some(connection) = poller.connection(key) else { return Ok(()) };
     match client {
         Client::Receiving(receive, message) => {
@@ -121,15 +123,15 @@ fn demo() -> Result<(), Box<dyn Error>> {
         Address::Shm(std::env::temp_dir().join(format!("superpipe-server-{}.sock", std::process::id())));
     let (listening, listens) = std::sync::mpsc::channel();
     let server = thread::spawn(move || {
-        let is_listening = |address: &Address| drop(listening.send(address.clone()));
-        serve(&address, CLIENTS, is_listening).map_err(|error| error.to_string())
+        let on_listening = |address: &Address| drop(listening.send(address.clone()));
+        serve(&address, CLIENTS, on_listening).map_err(|error| error.to_string())
     });
     let address = listens.recv()?;
-    // Ten threads, each with ten clients one after the other.
+    // Ten threads, each with ten clients that are connected at the same time.
     let clients: Vec<_> = (0..10)
         .map(|thread| {
             let address = address.clone();
-            thread::spawn(move || (0..10).try_for_each(|client| ask(&address, thread * 10 + client)))
+            thread::spawn(move || ask(&address, thread * 10..thread * 10 + 10))
         })
         .collect();
     for client in clients {
@@ -140,16 +142,19 @@ fn demo() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn ask(address: &Address, client: usize) -> Result<(), superpipe::Error> {
-    let mut connection = Connection::connect(address, Options::default(), DEADLINE)?;
+fn ask(address: &Address, clients: Range<usize>) -> Result<(), superpipe::Error> {
+    let connect = |client| Ok((client, Connection::connect(address, Options::default(), DEADLINE)?));
+    let mut connections = clients.map(connect).collect::<Result<Vec<_>, superpipe::Error>>()?;
     // An empty message, one in a line, one in a block, and one that is larger than the landing buffer.
     for bytes in [0, 40, 16 << 10, 1 << 20] {
-        let question: Vec<u8> = (0..bytes).map(|i| (i * 31 + client).to_le_bytes()[0]).collect();
-        connection.send(client as u64, &[&question], DEADLINE)?;
-        let mut answer = vec![0; bytes];
-        let received = connection.recv_into(&mut [&mut answer], DEADLINE)?;
-        assert_eq!((received.tag, received.bytes), (client as u64, bytes));
-        assert!(answer == question, "the answer is the question");
+        for (client, connection) in &mut connections {
+            let question: Vec<u8> = (0..bytes).map(|i| (i * 31 + *client).to_le_bytes()[0]).collect();
+            connection.send(*client as u64, &[&question], DEADLINE)?;
+            let mut answer = vec![0; bytes];
+            let received = connection.recv_into(&mut [&mut answer], DEADLINE)?;
+            assert_eq!((received.tag, received.bytes), (*client as u64, bytes));
+            assert!(answer == question, "the answer is the question");
+        }
     }
-    connection.close(Reason::DONE, DEADLINE)
+    connections.into_iter().try_for_each(|(_, connection)| connection.close(Reason::DONE, DEADLINE))
 }

@@ -34,9 +34,9 @@ use listening::Listening;
 use member::{Member, State};
 pub use options::PollerOptions;
 
-/// Most connections and listeners of one poller.
+/// Maximum number of connections and listeners of one poller.
 const SLOTS_MAX: u32 = 1 << 16;
-/// Connects that threads make at a time.
+/// Maximum number of connects that threads make at a time.
 const THREADS_MAX: u32 = 16;
 
 /// Drives many connections and listeners, of any fabric, in one thread.
@@ -46,7 +46,7 @@ const THREADS_MAX: u32 = 16;
 ///
 /// ```
 /// # use core::time::Duration;
-/// # use superpipe::{Connection, Error, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason, TryRecv};
+/// # use superpipe::{Connection, Error, Length, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason, TryRecv, TrySend};
 /// # fn main() -> Result<(), Error> {
 /// let mut poller = Poller::new(PollerOptions::default())?;
 /// let listener = poller.listen(&"localhost:0".parse().unwrap(), Options::default())?;
@@ -70,17 +70,21 @@ const THREADS_MAX: u32 = 16;
 ///         PollEvent::Readable { connection: key } => {
 ///             let Some(connection) = poller.connection(key) else { continue };
 ///             match connection.try_recv(&mut [&mut message]) {
-///                 // What finds no room is lost here: see Interest::writable.
 ///                 Ok(TryRecv::Received(received)) => {
-///                     connection.try_send(received.tag, &[&message[..received.bytes]])?;
+///                     let sent = connection.try_send(received.tag, &[&message[..received.bytes]]);
+///                     if !matches!(sent, Ok(TrySend::Sent)) {
+///                         drop(poller.remove(key)); // or keep the answer, and ask for Writable
+///                     }
 ///                 }
 ///                 Ok(TryRecv::Nothing) => {}
+///                 // The rest of a short one is on its way.
+///                 Ok(TryRecv::Incomplete(incoming)) if matches!(incoming.length, Length::Exact(..=65_536)) => {}
 ///                 // Longer ones would be received by a RecvOperation.
 ///                 Ok(TryRecv::TooSmall(_) | TryRecv::Incomplete(_)) => _ = connection.reject(Reason(1)),
 ///                 Err(_) => drop(poller.remove(key)),
 ///             }
 ///         }
-///         PollEvent::Ended { connection: key } => {
+///         PollEvent::Ended { connection: key } | PollEvent::Silent { connection: key } => {
 ///             drop(poller.remove(key));
 /// #           has_ended = true;
 ///         }
@@ -93,7 +97,7 @@ const THREADS_MAX: u32 = 16;
 /// # }
 /// ```
 ///
-/// Nothing is allocated after [`new`](Self::new), except for what a connection has that is made. **After fork** it belongs to the process that made it; the child may only drop it.
+/// [`poll`](Self::poll) allocates nothing, except for connections that are being made. Dropping a poller drops its connections one after the other. **After fork** it belongs to the process that made it; the child may only drop it.
 pub struct Poller {
     options: PollerOptions,
     /// Number of the poller in this process.
@@ -116,7 +120,7 @@ pub struct Poller {
     threads: ConnectThreads,
 }
 
-/// When a poller last looked at what.
+/// Times of the last look at the clock and at what the kernel reports.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     /// Time of the last look at the clock, and whether that was in this call.
@@ -138,7 +142,7 @@ struct Counts {
     listeners: u32,
 }
 
-/// What a key names.
+/// Occupant of a slot.
 #[expect(
     clippy::large_enum_variant,
     reason = "most are members, and a box would be one more line to load in each look"
@@ -157,8 +161,8 @@ impl Poller {
     /// `Usage`: no place for a connection, or too many. `Os`, `Limit`: too many files are open.
     pub fn new(options: PollerOptions) -> Result<Self, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let slots = options.connections.saturating_add(options.listeners);
-        if options.connections == 0 || slots > SLOTS_MAX {
+        let slots = options.connections_max.saturating_add(options.listeners_max);
+        if options.connections_max == 0 || slots > SLOTS_MAX {
             return Err(Error::new(
                 ErrorKind::Usage,
                 format!("a poller has 1 to {SLOTS_MAX} connections and listeners, and not {slots}"),
@@ -185,13 +189,13 @@ impl Poller {
         })
     }
 
-    /// Begins to listen, as [`Listener::bind`](crate::Listener::bind). Its connections are reported by [`PollEvent::Accepted`].
+    /// Begins to listen, as [`Listener::bind`](crate::Listener::bind). Its connections are reported by [`PollEvent::Accepted`]. A name of another host may take seconds to be looked up.
     ///
     /// # Errors
-    /// Those of [`Listener::bind`](crate::Listener::bind). `Limit`: there is no place for a listener.
+    /// Those of [`Listener::bind`](crate::Listener::bind). `Limit`: there is no place for a listener. `Os`: the system can watch no more descriptors.
     pub fn listen(&mut self, address: &Address, options: Options) -> Result<Key, Error> {
-        if self.counts.listeners == self.options.listeners {
-            return Err(full("listeners", self.options.listeners));
+        if self.counts.listeners == self.options.listeners_max {
+            return Err(full("listeners", self.options.listeners_max));
         }
         let listening = Listening::new(Acceptor::bind(address, options)?);
         let key = self.insert(Entry::Listening(Box::new(listening)))?;
@@ -206,12 +210,13 @@ impl Poller {
         Ok(key)
     }
 
-    /// Begins to connect, as [`Connection::connect`], without waiting. [`PollEvent::Connected`] or [`PollEvent::ConnectFailed`] reports the result, by the deadline or soon after.
+    /// Begins to connect, as [`Connection::connect`], without waiting. [`PollEvent::Connected`] or [`PollEvent::ConnectFailed`] reports the result, a second after the deadline at the latest.
     ///
-    /// Over shared memory nothing waits here. For an address of another host, or by RDMA, a thread of its own makes the connection; there are 16 at a time, and further connects wait for their turn.
+    /// Over shared memory nothing waits here. By RDMA, and by a name that needs a lookup, a thread of its own makes the connection; there are 16 at a time, and further connects wait for their turn. The
+    /// interrupt flag of `options` ends a connect.
     ///
     /// # Errors
-    /// `Usage`: the options contradict each other. `Limit`: there is no place for a connection.
+    /// `Usage`: the options contradict each other. `Limit`: there is no place for a connection. Errors of the address are reported by [`PollEvent::ConnectFailed`].
     pub fn connect(
         &mut self,
         address: &Address,
@@ -219,7 +224,7 @@ impl Poller {
         deadline: impl Into<Deadline>,
     ) -> Result<Key, Error> {
         if !self.has_place() {
-            return Err(full("connections", self.options.connections));
+            return Err(full("connections", self.options.connections_max));
         }
         let connect = PendingConnect::new(address, options, deadline.into().at_ns())?;
         let key = self.insert(Entry::Connecting(Box::new(connect)))?;
@@ -231,14 +236,14 @@ impl Poller {
     /// Takes a connection in that was made elsewhere.
     ///
     /// # Errors
-    /// `Limit`: there is no place for it, or the system can watch no more. The connection is in the error.
+    /// `Limit`, `Os`: there is no place for it, or the system can watch no more descriptors. The connection is in the error.
     #[cfg_attr(
         feature = "verbs",
         expect(clippy::result_large_err, reason = "the connection is no part of what failed, and goes on")
     )]
     pub fn adopt(&mut self, connection: Connection) -> Result<Key, (Connection, Error)> {
         if !self.has_place() {
-            return Err((connection, full("connections", self.options.connections)));
+            return Err((connection, full("connections", self.options.connections_max)));
         }
         match self.entries.insert(Entry::Member(Member::new(connection, (self.poller, 0), self.clock.now_ns)))
         {
@@ -253,13 +258,16 @@ impl Poller {
                 }
             }
             Err(Entry::Member(member)) => {
-                Err((member.into_connection(), full("connections", self.options.connections)))
+                Err((member.into_connection(), full("connections", self.options.connections_max)))
             }
             Err(_) => unreachable!("it is a member"),
         }
     }
 
-    /// Returns a connection, for its calls. Those that wait make all others wait; tries and operations do not. `None`: the key is stale, or names no connection that is made.
+    /// Returns a connection, for its calls. A call that waits makes all other connections wait: use tries and operations. Another connection may be put in its place, and is driven from then on. `None`: the
+    /// key is stale, or names no connection that is made.
+    ///
+    /// A connection that waits for a wake-up is polled again until it is quiet, which costs a few system calls.
     #[inline]
     pub fn connection(&mut self, key: Key) -> Option<&mut Connection> {
         let Some(Entry::Member(member)) = self.entries.get(key) else { return None };
@@ -293,7 +301,8 @@ impl Poller {
         }
     }
 
-    /// Removes what a key names, and returns the connection if it is one that is made; dropping that closes it. A listener stops listening, and a connect is given up. The key is stale from
+    /// Removes what a key names, and returns the connection if it is one that is made. Dropping that closes it; over RDMA the drop waits until what was sent has left this end, for
+    /// [`Options::linger`] at most, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
     /// now on.
     pub fn remove(&mut self, key: Key) -> Option<Connection> {
         match self.take_out(key)? {
@@ -316,12 +325,12 @@ impl Poller {
 
     /// Returns the count of connections, those that are being made or have failed included.
     #[must_use]
-    pub const fn connections(&self) -> usize {
+    pub const fn connection_count(&self) -> usize {
         self.counts.connections as usize
     }
 
-    /// Has everything that is polled wait for a wake-up, for a program that waits for the [descriptor](Self::as_fd) in a loop of its own. Returns the time after which to call
-    /// [`poll`](Self::poll) again at the latest; zero: at once, since there is work.
+    /// Has all connections without work wait for a wake-up, so that the [descriptor](Self::as_fd) becomes ready when one has some: for a program with an event loop. Returns the time after which to call
+    /// [`poll`](Self::poll) again at the latest, up to 50 ms; zero: at once, since there is work.
     ///
     /// To be called after a [`poll`](Self::poll) that did not wait and reported nothing. Between the two calls nothing is lost: what comes meanwhile makes the descriptor ready.
     ///
@@ -353,11 +362,11 @@ impl Poller {
     }
 
     const fn has_place(&self) -> bool {
-        self.counts.connections < self.options.connections
+        self.counts.connections < self.options.connections_max
     }
 
     fn insert(&mut self, entry: Entry) -> Result<Key, Error> {
-        let places = self.options.connections;
+        let places = self.options.connections_max;
         self.entries.insert(entry).map_err(|_| full("connections", places))
     }
 
@@ -388,7 +397,8 @@ fn number(key: Key) -> u64 {
 }
 
 fn full(of: &str, places: u32) -> Error {
-    let text = format!("the poller has {places} {of}, and no place for one more: set PollerOptions::{of}");
+    let text =
+        format!("the poller has {places} {of}, and no place for one more: set PollerOptions::{of}_max");
     Error::new(ErrorKind::Limit, text)
 }
 

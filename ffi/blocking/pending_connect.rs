@@ -14,6 +14,7 @@
 use core::mem;
 
 use super::connect_thread::{ConnectThread, ConnectThreads};
+use super::dispatch::{AnyConnection, dispatch};
 use super::half_open::{OpenProgress, PendingConnection};
 use super::new_connection::ReadyConnection;
 use super::retry::{Backoff, ConnectFailure, may_pass};
@@ -84,7 +85,7 @@ impl PendingConnect {
         })
     }
 
-    /// Returns true while it waits for a thread, or for its turn to have one.
+    /// Returns true if a thread makes it.
     pub(crate) const fn needs_thread(&self) -> bool {
         !self.is_immediate
     }
@@ -134,7 +135,12 @@ impl PendingConnect {
                 }
             },
             Stage::Thread(thread, look_ns) => match thread.poll() {
-                Some(Some(Ok(connection))) => ConnectProgress::Done(connection),
+                Some(Some(Ok(mut connection))) => {
+                    // It had that of its thread.
+                    let interrupt = self.options.interrupt;
+                    dispatch!(AnyConnection, &mut connection.inner, inner => inner.set_interrupt(interrupt));
+                    ConnectProgress::Done(connection)
+                }
                 Some(Some(Err(error))) => ConnectProgress::Failed(error),
                 None if now_ns < self.deadline_ns.saturating_add(SLACK_NS) => {
                     *look_ns = now_ns.saturating_add(FLAG_NS);
@@ -212,4 +218,56 @@ impl PendingConnect {
 
 fn late(address: &Address) -> Error {
     Error::new(ErrorKind::Timeout, format!("no connection to {address} was made in time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::thread;
+
+    use super::*;
+    use crate::blocking::Acceptor;
+    use crate::os::monotonic_ns;
+    use crate::os::wakeup::Wakeup;
+
+    /// Connects by a thread, as for another host. Returns the flag that the waits of the connection check.
+    #[test]
+    fn a_connection_made_by_a_thread_has_the_callers_flag() {
+        static FLAG: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+        let path = std::env::temp_dir().join(format!("superpipe-pending-{}.sock", std::process::id()));
+        let address = Address::Shm(path);
+        let mut acceptor = Acceptor::bind(&address, Options::default()).unwrap();
+        let deadline_ns = monotonic_ns() + 60_000_000_000;
+        let threads = ConnectThreads::new(1, Wakeup::new().unwrap());
+        for interrupt in [None, Some(&FLAG)] {
+            let options = Options { interrupt, ..Options::default() };
+            let mut connect = PendingConnect::new(&address, options, deadline_ns).unwrap();
+            connect.is_immediate = false;
+            let connection = thread::scope(|scope| {
+                scope.spawn(|| acceptor.accept(Duration::from_secs(60).into()).unwrap());
+                loop {
+                    match connect.drive(monotonic_ns(), &threads) {
+                        ConnectProgress::Pending => thread::sleep(Duration::from_millis(1)),
+                        ConnectProgress::Done(connection) => break connection,
+                        ConnectProgress::Failed(error) => panic!("{error}"),
+                    }
+                }
+            });
+            let mut inner = connection.inner;
+            let flag = dispatch!(AnyConnection, &mut inner, inner => inner.interrupt());
+            assert_eq!(flag.map(core::ptr::from_ref), interrupt.map(core::ptr::from_ref));
+        }
+        // What is given up ends before its deadline, and leaves its place.
+        let nobody = Address::Shm(std::env::temp_dir().join("superpipe-pending-nobody.sock"));
+        let mut connect = PendingConnect::new(&nobody, Options::default(), deadline_ns).unwrap();
+        connect.is_immediate = false;
+        assert!(matches!(connect.drive(monotonic_ns(), &threads), ConnectProgress::Pending));
+        let is_full = !threads.has_room();
+        drop(connect);
+        while !threads.has_room() {
+            assert!(monotonic_ns() < deadline_ns);
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_full);
+    }
 }

@@ -1,5 +1,7 @@
 //! Looks at a connection that one thread drives beside many others: what a poller's round needs of it, without a wait.
 
+use core::sync::atomic::AtomicBool;
+
 use superpipe_core::Nanos;
 
 use super::host_driver::HostDriver;
@@ -11,14 +13,14 @@ use crate::os::poll::{PollFd, Polled, poll, poll_now};
 /// Longest time between two looks at a connection that waits for a wake-up: one may be lost.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
-/// What a connection is looked at for.
+/// Interest of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
 }
 
-/// What a look found.
+/// Result of a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Something can be taken that was wanted.
@@ -41,10 +43,10 @@ pub(crate) struct Tended {
     pub(crate) is_busy: bool,
 }
 
-/// What was there at the last look at a connection.
+/// What was left there by the look before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Blocks that were consumed when something could last be taken.
+    /// Blocks that were consumed when something could be taken, once the end of the connection was known: then nothing more arrives.
     consumed: Option<u64>,
 }
 
@@ -52,6 +54,22 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     /// Returns the number of the connection, which no other one of this process has.
     pub(crate) fn number(&mut self) -> u64 {
         self.access().id
+    }
+
+    /// Sets the flag that its waits check.
+    pub(crate) fn set_interrupt(&mut self, interrupt: Option<&'static AtomicBool>) {
+        self.access().options.interrupt = interrupt;
+    }
+
+    /// Returns the flag that its waits check.
+    #[cfg(test)]
+    pub(crate) fn interrupt(&mut self) -> Option<&'static AtomicBool> {
+        self.access().options.interrupt
+    }
+
+    /// Returns true while a job of the fabric goes on.
+    pub(crate) fn has_jobs(&mut self) -> bool {
+        self.access().driver.has_jobs()
     }
 
     /// Returns who polls it.
@@ -71,9 +89,12 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         let HostDriver { driver, fabric, .. } = &mut **self.access();
         let is_readable = driver.endpoint().is_readable(fabric);
         let mut look = Look { is_readable: wanted.readable && is_readable, ..Look::default() };
+        let has_end = driver.is_peer_gone() || driver.endpoint().closed().is_some();
         let was_left = is_readable
+            && has_end
             && seen.consumed.replace(driver.endpoint().consumed()) == Some(driver.endpoint().consumed());
-        if driver.count_empty() {
+        // Nobody wakes this end when a job ends, and rounds may have to make its steps.
+        if driver.count_empty() || driver.has_jobs() {
             look.has_moved = driver.progress(fabric);
             let may_end = !look.has_moved && (!is_readable || was_left || !wanted.readable);
             look.has_ended = may_end && driver.ended(fabric).is_some();
@@ -92,7 +113,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         if driver.is_peer_gone() || driver.endpoint().closed().is_some() || driver.has_jobs() {
             return None;
         }
-        // Those that have come count as work, and rounds do not poll them.
+        // Unread acknowledgements would count as arrivals, and rounds do not poll them.
         driver.endpoint_mut().poll_acknowledgements(fabric);
         driver.endpoint_mut().acknowledge(fabric);
         match fabric.begin_sleep(driver.endpoint_mut(), LOOK_AGAIN_NS) {

@@ -14,7 +14,8 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-    /// A client of a listener did not become a connection. Nothing is to be done, but a server may log it.
+    /// A client of a listener did not become a connection. With `Limit`, `Os` or `Device` this process or host lacks descriptors, memory or a device: it tries again after 10 ms, and then at intervals up to
+    /// 1 s. With any other kind nothing is to be done.
     AcceptFailed {
         /// The listener.
         listener: Key,
@@ -26,38 +27,40 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-    /// A connection that [`Poller::connect`](super::Poller::connect) began was not made. [`Poller::take_error`](super::Poller::take_error) returns the error, and frees the place.
+    /// A connection that [`Poller::connect`](super::Poller::connect) began was not made. It keeps its place until [`Poller::take_error`](super::Poller::take_error) returns the error.
     ConnectFailed {
         /// What would have become the connection.
         connection: Key,
         /// Kind of the error.
         kind: ErrorKind,
     },
-    /// A message or stream, or a part of one, can be received. Reported again by each call until it is received or rejected, so none of them waits meanwhile.
+    /// A message or stream, or a part of one, can be received. Level-triggered: while it is there, each call reports it, and returns at once. Receive it, [reject](crate::Connection::reject) it, or
+    /// switch [`Interest::readable`] off. A try may still return nothing.
     Readable {
         /// The connection.
         connection: Key,
     },
     /// A message of up to 64 KiB, or the next part of the message that was begun, can be sent. Where the landing buffer does not hold such a message, its first part can, by an operation.
-    /// Reported by each call, if it was [asked for](Interest::writable), so none of them waits meanwhile.
+    /// Level-triggered: [ask for it](Interest::writable) only while something is to be sent.
     Writable {
         /// The connection.
         connection: Key,
     },
-    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)). Reported once until it does. The connection can still be used.
+    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)), which is checked about every 200 ms. Reported once until it does. The connection can still be used, and
+    /// keeps its place unless the program [removes](super::Poller::remove) it.
     Silent {
         /// The connection.
         connection: Key,
     },
-    /// The connection has ended, and what came before was received, or was [readable](PollEvent::Readable) in two calls and left there. Its next call that finds nothing returns the reason as an
-    /// error. Reported once, and nothing after it: then it is to be [removed](super::Poller::remove).
+    /// The connection has ended. Reported once. Messages may still be there if the program did not want [`Readable`](PollEvent::Readable), or left one there in two calls: call
+    /// [`try_recv`](crate::Connection::try_recv) until it returns an error, which is the reason. Then [remove](super::Poller::remove) it.
     Ended {
         /// The connection.
         connection: Key,
     },
 }
 
-/// What is reported of a connection, besides its end.
+/// Events that a connection reports, besides its end and its peer's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// [`PollEvent::Readable`]. Without it what arrives stays in the landing buffer. Default: true.
@@ -77,7 +80,7 @@ const PER_CONNECTION: usize = 2;
 
 /// The caller's array of events. Memory for all is allocated when it is made.
 ///
-/// With room for few events, a call of [`Poller::poll`](super::Poller::poll) reports the first ones, and the next calls the others: nobody is left out.
+/// With room for few events, a call of [`Poller::poll`](super::Poller::poll) reports the first ones, and the next call goes on with the connection after them.
 #[derive(Debug)]
 pub struct PollEvents {
     events: Vec<PollEvent>,
@@ -85,10 +88,10 @@ pub struct PollEvents {
 }
 
 impl PollEvents {
-    /// Makes an array for this many events, two at least.
+    /// Makes an array for this many events, four at least.
     #[must_use]
     pub fn with_capacity(events: usize) -> Self {
-        let room = events.max(PER_CONNECTION);
+        let room = events.max(2 * PER_CONNECTION);
         Self { events: Vec::with_capacity(room), room }
     }
 
@@ -116,6 +119,11 @@ impl PollEvents {
     /// Returns true if there is room for what one connection reports in a round.
     pub(super) const fn has_room(&self) -> bool {
         self.room - self.events.len() >= PER_CONNECTION
+    }
+
+    /// Returns true if there is room for that twice.
+    pub(super) const fn has_room_beside(&self) -> bool {
+        self.room - self.events.len() >= 2 * PER_CONNECTION
     }
 
     pub(super) fn push(&mut self, event: PollEvent) {

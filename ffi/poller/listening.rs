@@ -60,18 +60,18 @@ impl Listening {
             self.lack_ns = LACK_NS;
         }
         self.pause_ns = if has_moved { PAUSE_NS } else { (2 * self.pause_ns).min(PAUSE_MAX_NS) };
-        self.due_ns = match is_busy {
-            true if has_moved => now_ns,
-            true => now_ns.saturating_add(self.pause_ns),
-            false => {
-                self.pause_ns = PAUSE_NS;
-                u64::MAX
-            }
+        self.due_ns = if has_moved {
+            now_ns
+        } else if is_busy {
+            now_ns.saturating_add(self.pause_ns)
+        } else {
+            self.pause_ns = PAUSE_NS;
+            u64::MAX
         };
         accepted
     }
 
-    /// A client came.
+    /// Notes that a client came.
     pub(super) const fn wake(&mut self) {
         self.pause_ns = PAUSE_NS;
     }

@@ -20,11 +20,14 @@ use crate::connection::Connection;
 use crate::os::OsError;
 use crate::os::epoll::Epoll;
 
-/// Most of the time between two looks that counts as silence: this process may have been stopped, and the peer with it.
+/// Cap on the silence that is counted between two looks: this process may have been stopped, and the peer with it.
 const SILENCE_PER_LOOK_NS: u64 = 250_000_000;
 
 /// Times of looks at armed connections, and of keepalives, are multiples of this.
 const LOOK_GRID_NS: u64 = 40_000_000;
+
+/// Longest time between two looks at a connection whose peer has not answered that it will wake this end.
+const UNANSWERED_NS: u64 = 10_000_000;
 
 /// An established connection.
 pub(super) struct Member {
@@ -49,7 +52,7 @@ pub(super) struct Member {
     silence: Silence,
 }
 
-/// Whether a connection is polled.
+/// Polling state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// At this place of the list of active ones.
@@ -140,6 +143,27 @@ impl Member {
         let look = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.look(wanted, seen));
         self.has_moved |= look.is_readable || look.is_writable || look.has_moved;
         look
+    }
+
+    /// Looks as [`look`](Self::look) does, for nobody: what is there is not reported by it.
+    pub(super) fn glance(&mut self) -> Look {
+        let seen = self.seen;
+        let look = self.look();
+        self.seen = seen;
+        look
+    }
+
+    /// Returns true while a job of the fabric goes on.
+    pub(super) fn has_jobs(&mut self) -> bool {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_jobs())
+    }
+
+    /// Has looks while it is armed come half as often, after one that found nothing, if they are more frequent than a lost wake-up asks for: the peer has not answered yet that it will wake this end, and
+    /// may call nothing for long.
+    pub(super) const fn look_less_often(&mut self) {
+        if self.look_again_ns < UNANSWERED_NS {
+            self.look_again_ns = 2 * self.look_again_ns;
+        }
     }
 
     /// Notes that the connection has ended. Returns true if that was not reported.

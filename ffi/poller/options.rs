@@ -9,24 +9,24 @@ use crate::os::WaitStrategy;
 #[derive(Clone, Copy, Debug)]
 pub struct PollerOptions {
     /// Connections that it has at most, those that are being made included. Default: 1,024. A listener accepts no one while there is no place: clients wait.
-    pub connections: u32,
+    pub connections_max: u32,
     /// Listeners that it has at most. Default: 8.
-    pub listeners: u32,
+    pub listeners_max: u32,
     /// What [`Poller::poll`](super::Poller::poll) does while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
-    /// a system call. Default: sleep.
+    /// a system call. [`Options::wait`](crate::Options::wait) of a connection is for its own calls that wait. Default: sleep.
     pub wait: WaitStrategy,
-    /// Time after which a connection on which nothing moves is not polled any more, but woken by its peer, which costs both ends system calls. Longer, and connections that are used now
-    /// and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
+    /// Time after which a connection on which nothing moves is not polled any more while others are; its peer then wakes it, which costs both ends system calls. A poller that sleeps itself has all of
+    /// them woken, whatever this is. Longer, and connections that are used now and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
     pub quiet_after: Duration,
-    /// Flag that every wait checks: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). Default: none.
+    /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). Default: none.
     pub interrupt: Option<&'static AtomicBool>,
 }
 
 impl Default for PollerOptions {
     fn default() -> Self {
         Self {
-            connections: 1024,
-            listeners: 8,
+            connections_max: 1024,
+            listeners_max: 8,
             wait: WaitStrategy::default(),
             quiet_after: Duration::from_millis(1),
             interrupt: None,

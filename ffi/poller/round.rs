@@ -25,16 +25,19 @@ const LOOKS_PER_CLOCK: u32 = 16;
 const CALLS_PER_CLOCK: u32 = 4;
 /// Time between two looks at what the kernel reports, which are system calls: while some connections are active, others are found that much later, or four calls later.
 const READY_NS: u64 = 5_000;
-/// First and longest sleep beside connections that cannot be woken: a job goes on, whose end wakes nobody, or something that is not wanted has arrived.
+/// Unit of sleeps beside connections that cannot be woken, and the longest one: a job goes on, whose end wakes nobody, or something that is not wanted has arrived.
 const NAP_NS: u64 = 10_000;
 const NAP_MAX_NS: u64 = 1_000_000;
+/// Sleep while a job goes on, which may need this end for its next step.
+const JOB_NAP_NS: u64 = 20_000;
 /// Longest sleep between two checks of the interrupt flag.
 pub(super) const SLEEP_MAX_NS: u64 = 50_000_000;
 impl Poller {
     /// Reports what can be done, and makes progress on everything. Waits until there is something to report, or the deadline has passed: then there are no events. With a deadline of
     /// [`Duration::ZERO`](core::time::Duration::ZERO) it does not wait.
     ///
-    /// It is to be called often, as each connection's [`progress`](crate::Connection::progress) would have to be: it sends keepalives, and answers that the protocol asks for.
+    /// It is to be called often, as each connection's [`progress`](crate::Connection::progress) would have to be: it sends keepalives, which are due every 200 ms, and answers that the protocol asks for. Peers give
+    /// up after their idle timeout, 30 s by default. What a peer rejects is reported by [`Connection::poll_event`](crate::Connection::poll_event).
     ///
     /// # Errors
     /// `Interrupted`: the [interrupt flag](super::PollerOptions::interrupt) is set. What happens to one connection is reported, and is no error of this call.
@@ -64,8 +67,15 @@ impl Poller {
             if self.options.is_interrupted() {
                 return Err(Error::interrupted());
             }
-            if !self.active.is_empty() {
+            if !self.clock.is_fresh {
+                self.look_at_clock();
+            }
+            let active = self.active.len();
+            if active > 0 {
                 self.look_at_rest(events);
+            }
+            if !events.is_empty() || self.active.len() > active {
+                continue;
             }
             let deadline_ns = armed.at_ns(self.clock.now_ns);
             if self.clock.now_ns >= deadline_ns {
@@ -221,16 +231,20 @@ impl Poller {
 
     /// Polls a connection from now on.
     pub(super) fn activate(&mut self, key: Key) {
-        let place = self.active.len();
+        let (place, mut is_new) = (self.active.len(), false);
         let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
         match member.state {
             State::Active(_) => return,
             State::Armed => member.disarm(),
-            State::Ended => {}
+            // The program may have put another one here, whose keepalives are due.
+            State::Ended => is_new = true,
         }
         member.state = State::Active(place);
         member.note_moved();
         self.active.push(key);
+        if is_new {
+            self.set_due(key, 0);
+        }
     }
 
     /// Begins to drive a connection that was put into its slot.
@@ -265,7 +279,8 @@ impl Poller {
                 self.earliest_ns = self.earliest_ns.min(*due);
                 continue;
             }
-            if !events.has_room() {
+            // A flood of clients leaves room for connections.
+            if !events.has_room_beside() {
                 // It is the first one of the next call.
                 self.earliest_ns = 0;
                 self.next_due = if self.next_due == 0 { slot } else { self.next_due };
@@ -314,7 +329,7 @@ impl Poller {
 
     /// Has the listeners look for clients that waited for a place.
     pub(super) fn place_is_free(&mut self) {
-        if self.counts.listeners > 0 && self.counts.connections + 1 == self.options.connections {
+        if self.counts.listeners > 0 && self.counts.connections + 1 == self.options.connections_max {
             self.set_due_where(|entry| matches!(entry, Entry::Listening(_)));
         }
     }
@@ -376,10 +391,11 @@ impl Poller {
         }
         let mut due_ns = member.keepalive_ns();
         if member.state == State::Armed {
-            let look = member.look();
+            let look = member.glance();
             if is_busy || look.is_readable || look.is_writable || look.has_moved || look.has_ended {
                 self.activate(key);
             } else {
+                member.look_less_often();
                 due_ns = due_ns.min(member.look_again(now_ns));
             }
         }
@@ -409,6 +425,15 @@ impl Poller {
         }
     }
 
+    /// Returns true while a job goes on at an active connection.
+    fn has_jobs(&mut self) -> bool {
+        let Self { active, entries, .. } = self;
+        active.iter().any(|key| match entries.get_mut(*key) {
+            Some(Entry::Member(member)) => member.has_jobs(),
+            _ => false,
+        })
+    }
+
     /// Sleeps until something is ready or due, or the deadline. `naps`: sleeps in a row beside connections that cannot be woken.
     fn sleep(&mut self, deadline_ns: u64, naps: &mut u32) {
         self.arm_all();
@@ -417,8 +442,15 @@ impl Poller {
             SLEEP_MAX_NS
         } else {
             *naps += 1;
+            let has_jobs = self.has_jobs();
             // The first time something may just have come.
-            if *naps == 1 { 0 } else { (NAP_NS << (*naps).min(8)).min(NAP_MAX_NS) }
+            if has_jobs {
+                JOB_NAP_NS
+            } else if *naps == 1 {
+                0
+            } else {
+                (NAP_NS << (*naps).min(8)).min(NAP_MAX_NS)
+            }
         };
         let sleep_ns = deadline_ns.min(self.earliest_ns).saturating_sub(self.clock.now_ns).min(most_ns);
         if sleep_ns > 0 {

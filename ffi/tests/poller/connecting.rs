@@ -21,7 +21,7 @@ fn two_hundred_connects_at_once_are_all_served() {
             let mut keys: HashMap<_, _> = (0..COUNT)
                 .map(|index| (poller.connect(&address, Options::default(), DEADLINE).unwrap(), index as u64))
                 .collect();
-            assert_eq!((keys.len(), poller.connections()), (COUNT, COUNT));
+            assert_eq!((keys.len(), poller.connection_count()), (COUNT, COUNT));
             poll_until(&mut poller, |poller, event| {
                 match event {
                     PollEvent::Connected { connection: key } => {
@@ -43,7 +43,7 @@ fn two_hundred_connects_at_once_are_all_served() {
                 }
                 keys.is_empty()
             });
-            assert_eq!(poller.connections(), 0);
+            assert_eq!(poller.connection_count(), 0);
         });
         let mut room = [0; 64];
         let mut ended = 0;
@@ -90,7 +90,7 @@ fn a_connect_that_nobody_answers_fails_in_time_beside_others() {
         }
         connected + accepted + failed == 3
     });
-    assert_eq!(poller.connections(), 2, "both ends of one connection");
+    assert_eq!(poller.connection_count(), 2, "both ends of one connection");
     // What both have acknowledged meanwhile keeps neither from its sleep.
     let mut events = PollEvents::with_capacity(4);
     let is_asleep = (0..20).any(|_| {
@@ -154,7 +154,7 @@ fn a_connect_to_another_host_is_made_by_a_thread() {
         failed += 1;
         failed == keys.len()
     });
-    assert_eq!(poller.connections(), 0);
+    assert_eq!(poller.connection_count(), 0);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::support::{client, echo, ping, poll_until, server};
 #[test]
 fn a_stale_key_names_nothing_though_its_place_is_taken_again() {
     let (mut poller, listener, address) =
-        server(PollerOptions { connections: 1, ..PollerOptions::default() });
+        server(PollerOptions { connections_max: 1, ..PollerOptions::default() });
     let mut keys: Vec<Key> = Vec::new();
     thread::scope(|scope| {
         for index in 0..3 {

@@ -10,7 +10,7 @@ use crate::support::{DEADLINE, address, client, echo, ping, poll_until, server};
 
 #[test]
 fn clients_wait_for_a_place_and_nothing_is_lost() {
-    let (mut poller, _, address) = server(PollerOptions { connections: 2, ..PollerOptions::default() });
+    let (mut poller, _, address) = server(PollerOptions { connections_max: 2, ..PollerOptions::default() });
     thread::scope(|scope| {
         for index in 0..12 {
             client(scope, &address, move |mut connection| ping(&mut connection, 3000, index));
@@ -28,7 +28,7 @@ fn clients_wait_for_a_place_and_nothing_is_lost() {
                 }
                 _ => {}
             }
-            assert!(poller.connections() <= 2);
+            assert!(poller.connection_count() <= 2);
             ended == 12
         });
     });
@@ -37,16 +37,16 @@ fn clients_wait_for_a_place_and_nothing_is_lost() {
 #[test]
 fn what_has_no_place_is_refused_and_told() {
     let (mut poller, _, there) =
-        server(PollerOptions { connections: 1, listeners: 1, ..PollerOptions::default() });
+        server(PollerOptions { connections_max: 1, listeners_max: 1, ..PollerOptions::default() });
     let error = poller.listen(&address(), Options::default()).unwrap_err();
     assert!(
-        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::listeners"),
+        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::listeners_max"),
         "{error}"
     );
     poller.connect(&address(), Options::default(), DEADLINE).unwrap();
     let error = poller.connect(&there, Options::default(), DEADLINE).unwrap_err();
     assert!(
-        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::connections"),
+        error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::connections_max"),
         "{error}"
     );
     let mut other = superpipe::Listener::bind(&address(), Options::default()).unwrap();
@@ -58,8 +58,8 @@ fn what_has_no_place_is_refused_and_told() {
         assert_eq!(error.kind(), ErrorKind::Limit);
         assert!(connection.try_send(1, &[b"it is still a connection"]).is_ok());
     });
-    for connections in [0, u32::MAX] {
-        let error = Poller::new(PollerOptions { connections, ..PollerOptions::default() }).unwrap_err();
+    for connections_max in [0, u32::MAX] {
+        let error = Poller::new(PollerOptions { connections_max, ..PollerOptions::default() }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Barrier;
 use std::thread;
 
 use superpipe::{
-    Drive, ErrorKind, Interest, PollEvent, PollerOptions, Reason, RecvOperation, SendOperation, TryRecv,
-    TrySend, WaitStrategy,
+    Address, Drive, ErrorKind, Interest, Key, LandingMode, Options, PollEvent, PollEvents, Poller,
+    PollerOptions, Reason, RecvOperation, SendOperation, TryRecv, TrySend, Tuning, WaitStrategy,
 };
 
-use crate::support::{DEADLINE, client, echo, ping, poll_until, server};
+use crate::support::{DEADLINE, client, echo, ping, poll_until, server, server_of};
 
 #[test]
 fn a_hundred_clients_are_served_and_their_ends_are_seen() {
@@ -45,7 +45,7 @@ fn a_hundred_clients_are_served_and_their_ends_are_seen() {
                 }
                 ended == 100
             });
-            assert_eq!((accepted, echoed, poller.connections()), (100, 2000, 0));
+            assert_eq!((accepted, echoed, poller.connection_count()), (100, 2000, 0));
         });
     }
 }
@@ -105,8 +105,15 @@ fn a_client_that_sends_all_the_time_keeps_nobody_waiting() {
 /// Messages longer than the landing buffer go both ways, each by an operation that is driven when its connection is ready.
 #[test]
 fn long_messages_go_by_operations_side_by_side() {
+    for landing in [LandingMode::AtConnect, LandingMode::OnDemand] {
+        let tuning = Tuning { landing: Some(landing), ..Tuning::default() };
+        let options = Options { tuning, ..Options::default() };
+        serve_long_messages(server_of(PollerOptions::default(), options));
+    }
+}
+
+fn serve_long_messages((mut poller, _, address): (Poller, Key, Address)) {
     const BYTES: usize = 3_000_001;
-    let (mut poller, _, address) = server(PollerOptions::default());
     thread::scope(|scope| {
         for index in 0..4 {
             client(scope, &address, move |mut connection| ping(&mut connection, BYTES, index));
@@ -167,7 +174,7 @@ fn what_is_not_wanted_waits() {
         });
         sent.wait();
         let key = accepted.unwrap();
-        let mut events = superpipe::PollEvents::with_capacity(4);
+        let mut events = PollEvents::with_capacity(4);
         for _ in 0..20 {
             poller.poll(&mut events, Duration::from_millis(2)).unwrap();
             assert!(events.is_empty(), "{events:?}");
@@ -225,7 +232,7 @@ fn a_connection_is_writable_once_there_is_room() {
                             sent += 1;
                         }
                         is_full = true;
-                        let mut events = superpipe::PollEvents::with_capacity(4);
+                        let mut events = PollEvents::with_capacity(4);
                         for _ in 0..20 {
                             poller.poll(&mut events, Duration::from_millis(2)).unwrap();
                             assert!(events.is_empty(), "{events:?}");

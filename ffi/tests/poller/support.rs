@@ -24,9 +24,14 @@ pub(crate) fn address() -> Address {
 
 /// Makes a poller that listens.
 pub(crate) fn server(options: PollerOptions) -> (Poller, Key, Address) {
+    server_of(options, Options::default())
+}
+
+/// The same, with options of its connections.
+pub(crate) fn server_of(options: PollerOptions, connections: Options) -> (Poller, Key, Address) {
     let mut poller = Poller::new(options).unwrap();
     let address = address();
-    let listener = poller.listen(&address, Options::default()).unwrap();
+    let listener = poller.listen(&address, connections).unwrap();
     (poller, listener, address)
 }
 

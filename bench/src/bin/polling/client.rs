@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use superpipe::{Address, Connection, LandingMode, Options, PollEvents, Poller, PollerOptions, Tuning};
-use superpipe_bench::connection::{DEADLINE, fail};
+use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
 use superpipe_bench::stats::{Spread, median};
 
 use super::idle;
-use super::server::{Kind, TAG, encode, options};
+use super::server::{Kind, TAG, encode};
 
 /// Ends of the client.
 pub(crate) struct Client {
@@ -33,14 +33,14 @@ pub(crate) struct Row {
 
 impl Client {
     pub(crate) fn connect(address: &Address, idle: u32) -> Result<Self, Failure> {
-        let connect = || Connection::connect(address, options(), DEADLINE).map_err(fail);
+        let connect = || Connection::connect(address, polling(), DEADLINE).map_err(fail);
         let tuning = Tuning { landing: Some(LandingMode::OnDemand), ..Tuning::default() };
-        let on_demand = Options { tuning, ..options() };
+        let on_demand = Options { tuning, ..polling() };
         let connect_idle = || Connection::connect(address, on_demand, DEADLINE).map_err(fail);
         let (control, blocking, alone) = (connect()?, connect()?, connect()?);
         let beside: Vec<_> = (0..idle).map(|_| connect_idle()).collect::<Result<_, _>>()?;
         let among = connect()?;
-        let options = PollerOptions { connections: idle.max(1), ..PollerOptions::default() };
+        let options = PollerOptions { connections_max: idle.max(1), ..PollerOptions::default() };
         let mut sleeping = Poller::new(options).map_err(fail)?;
         for _ in 0..idle {
             sleeping.adopt(connect_idle()?).map_err(|(_, error)| fail(error))?;

@@ -1,7 +1,8 @@
 //! Pollers beside blocking calls: a message and its answer of the same length, served by blocking calls, by a poller with one connection, and by a poller that has many idle connections as well. Wanted, of 8 B: at
-//! most 1.15 times the time of blocking calls with one, and 1.2 times that of one alone with 1,000 idle ones, 1 MiB within 5 %. Then what both ends' pollers cost while all is idle: under 0.1 % of a core.
+//! most 1.15 times the time of blocking calls with one, and 1.2 times that of one alone with 1,000 idle ones, 1 MiB within 5 %. Then what both ends' pollers cost while all is idle: wanted
+//! is under 0.1 % of a core, and docs/architecture/poller.md has what is missed.
 //!
-//! The client makes blocking calls. Ends are two processes that spin, and each kind has a slice of some milliseconds in each round.
+//! The client makes blocking calls. Ends are two processes that spin, except while all is idle, and each kind has a slice of some milliseconds in each round.
 
 mod client;
 mod idle;

@@ -7,7 +7,7 @@
 //! ```
 
 use superpipe::{
-    Address, Connection, Drive, Interest, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions,
+    Address, Connection, Drive, Interest, Listener, PollEvent, PollEvents, Poller, PollerOptions,
     RecvOperation, SendOperation, TryRecv, TrySend, WaitStrategy,
 };
 use superpipe_bench::connection::{DEADLINE, fail, polling};
@@ -61,7 +61,7 @@ pub(crate) fn serve(address: &Address, idle: u32, bytes_max: usize, idle_s: u64)
     let mut pollers = Vec::new();
     for idle in [0, idle] {
         let options =
-            PollerOptions { wait: WaitStrategy::Spin, connections: idle + 1, ..PollerOptions::default() };
+            PollerOptions { wait: WaitStrategy::Spin, connections_max: idle + 1, ..PollerOptions::default() };
         let mut poller = Poller::new(options).map_err(fail)?;
         for _ in 0..=idle {
             poller.adopt(accept()?).map_err(|(_, error)| fail(error))?;
@@ -69,7 +69,7 @@ pub(crate) fn serve(address: &Address, idle: u32, bytes_max: usize, idle_s: u64)
         pollers.push(poller);
     }
     // The idle ones are measured as a server would have them that sleeps.
-    let options = PollerOptions { connections: idle.max(1), ..PollerOptions::default() };
+    let options = PollerOptions { connections_max: idle.max(1), ..PollerOptions::default() };
     let mut sleeping = Poller::new(options).map_err(fail)?;
     for _ in 0..idle {
         sleeping.adopt(accept()?).map_err(|(_, error)| fail(error))?;
@@ -151,9 +151,4 @@ fn answer_by(
         }
     }
     Ok(())
-}
-
-/// Returns the options of the client's ends.
-pub(crate) fn options() -> Options {
-    polling()
 }
