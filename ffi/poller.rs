@@ -23,11 +23,12 @@ use crate::blocking::{Acceptor, ConnectThreads, PendingConnect};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
+use crate::interest::Interest;
 use crate::options::Options;
 use crate::os::epoll::Epoll;
 use crate::os::monotonic_ns;
 use crate::os::wakeup::Wakeup;
-pub use events::{Interest, PollEvent, PollEvents};
+pub use events::{PollEvent, PollEvents};
 pub use key::Key;
 use key::Slots;
 use listening::Listening;
@@ -111,6 +112,8 @@ pub struct Poller {
     due: Vec<u64>,
     /// No later than the earliest of these.
     earliest_ns: u64,
+    /// Armed connections are looked at now and then.
+    looks_at_armed: bool,
     /// The slot whose time is looked at first.
     next_due: usize,
     clock: Clock,
@@ -180,6 +183,7 @@ impl Poller {
             next: 0,
             due: vec![u64::MAX; capacity],
             earliest_ns: u64::MAX,
+            looks_at_armed: true,
             next_due: 0,
             clock: Clock { now_ns: monotonic_ns(), ..Clock::default() },
             quiet_ns: u64::try_from(options.quiet_after.as_nanos()).unwrap_or(u64::MAX),
@@ -359,6 +363,12 @@ impl Poller {
         } else {
             Duration::ZERO
         }
+    }
+
+    /// Sets whether armed connections are looked at now and then, for tests: without that only a wake-up brings what has arrived.
+    #[cfg(feature = "internals")]
+    pub const fn look_at_armed(&mut self, looks: bool) {
+        self.looks_at_armed = looks;
     }
 
     const fn has_place(&self) -> bool {

@@ -10,6 +10,7 @@
 pub mod best;
 pub mod channel;
 pub mod connection;
+pub mod descriptors;
 pub mod failure;
 pub mod kernels;
 pub mod map;

@@ -8,17 +8,11 @@ use super::host_driver::HostDriver;
 pub(crate) use super::host_driver::PolledBy;
 use super::{Blocking, Exclusive};
 use crate::fabric::HostFabric;
+use crate::interest::Interest;
 use crate::os::poll::{PollFd, Polled, poll, poll_now};
 
 /// Longest time between two looks at a connection that waits for a wake-up: one may be lost.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-
-/// Interest of a look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-}
 
 /// Result of a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +79,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Looks for what is wanted. Every few looks make a round of progress, and each one at a connection that may have ended.
     #[inline]
-    pub(crate) fn look(&mut self, wanted: Wanted, seen: &mut Seen) -> Look {
+    pub(crate) fn look(&mut self, wanted: Interest, seen: &mut Seen) -> Look {
         let HostDriver { driver, fabric, .. } = &mut **self.access();
         let is_readable = driver.endpoint().is_readable(fabric);
         let mut look = Look { is_readable: wanted.readable && is_readable, ..Look::default() };
@@ -107,7 +101,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Asks the peer or the device for a wake-up, by the descriptors of [`watched`](Self::watched), and looks once more. Returns the time after which to look again at the latest. `None`:
     /// there is work.
-    pub(crate) fn arm(&mut self, wanted: Wanted) -> Option<u64> {
+    pub(crate) fn arm(&mut self, wanted: Interest) -> Option<u64> {
         let host = &mut **self.access();
         let HostDriver { driver, fabric, .. } = host;
         if driver.is_peer_gone() || driver.endpoint().closed().is_some() || driver.has_jobs() {

@@ -35,13 +35,13 @@ pub enum PollEvent {
         kind: ErrorKind,
     },
     /// A message or stream, or a part of one, can be received. Level-triggered: while it is there, each call reports it, and returns at once. Receive it, [reject](crate::Connection::reject) it, or
-    /// switch [`Interest::readable`] off. A try may still return nothing.
+    /// switch [`Interest::readable`](crate::Interest::readable) off. A try may still return nothing.
     Readable {
         /// The connection.
         connection: Key,
     },
     /// A message of up to 64 KiB, or the next part of the message that was begun, can be sent. Where the landing buffer does not hold such a message, its first part can, by an operation.
-    /// Level-triggered: [ask for it](Interest::writable) only while something is to be sent.
+    /// Level-triggered: [ask for it](crate::Interest::writable) only while something is to be sent.
     Writable {
         /// The connection.
         connection: Key,
@@ -58,21 +58,6 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-}
-
-/// Events that a connection reports, besides its end and its peer's silence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    /// [`PollEvent::Readable`]. Without it what arrives stays in the landing buffer. Default: true.
-    pub readable: bool,
-    /// [`PollEvent::Writable`]. To be asked for once a try found no room. Default: false.
-    pub writable: bool,
-}
-
-impl Default for Interest {
-    fn default() -> Self {
-        Self { readable: true, writable: false }
-    }
 }
 
 /// Fewest events for which there is room: what one connection reports in a round.

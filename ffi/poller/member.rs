@@ -12,11 +12,12 @@
 //! (wire.md 7). Each is looked at now and then all the same, since its keepalives are due, and since a wake-up can be lost.
 
 use superpipe_core::Nanos;
+use superpipe_core::driver::Silence;
 
-use super::events::Interest;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
-use crate::blocking::polled::{Look, PolledBy, Seen, Tended, Wanted};
+use crate::blocking::polled::{Look, PolledBy, Seen, Tended};
 use crate::connection::Connection;
+use crate::interest::Interest;
 use crate::os::OsError;
 use crate::os::epoll::Epoll;
 
@@ -50,6 +51,7 @@ pub(super) struct Member {
     look_again_ns: u64,
     keepalive_ns: u64,
     silence: Silence,
+    is_silent: bool,
 }
 
 /// Polling state.
@@ -61,22 +63,13 @@ pub(super) enum State {
     Ended,
 }
 
-/// The peer's silence.
-struct Silence {
-    activity: u64,
-    looked_ns: u64,
-    silent_ns: u64,
-    is_reported: bool,
-}
-
 impl Member {
     pub(super) fn new(connection: Connection, polled_by: PolledBy, now_ns: u64) -> Self {
-        let silence = Silence { activity: 0, looked_ns: now_ns, silent_ns: 0, is_reported: false };
         Self {
             connection,
             polled_by,
             ended: None,
-            interest: Interest { readable: true, writable: false },
+            interest: Interest::default(),
             state: State::Ended,
             is_touched: true,
             round: 0,
@@ -85,7 +78,8 @@ impl Member {
             quiet_since_ns: now_ns,
             look_again_ns: 0,
             keepalive_ns: 0,
-            silence,
+            silence: Silence::new(),
+            is_silent: false,
         }
     }
 
@@ -139,7 +133,7 @@ impl Member {
     /// Looks for what is wanted.
     #[inline]
     pub(super) fn look(&mut self) -> Look {
-        let (wanted, seen) = (self.wanted(), &mut self.seen);
+        let (wanted, seen) = (self.interest, &mut self.seen);
         let look = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.look(wanted, seen));
         self.has_moved |= look.is_readable || look.is_writable || look.has_moved;
         look
@@ -199,7 +193,7 @@ impl Member {
 
     /// Asks for a wake-up, and looks once more. Returns the time after which to look again at the latest. `None`: there is work.
     pub(super) fn arm(&mut self) -> Option<u64> {
-        let wanted = self.wanted();
+        let wanted = self.interest;
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.arm(wanted))
     }
 
@@ -223,13 +217,10 @@ impl Member {
         let tended = dispatch!(AnyConnection, &mut *inner, inner => inner.tend(Nanos(now_ns)));
         let idle_timeout_ns = dispatch!(AnyConnection, inner, inner => inner.idle_timeout_ns());
         let Tended { activity, next: Nanos(next_ns), is_busy } = tended;
-        let is_silent = self.silence.count(activity, now_ns) >= idle_timeout_ns && self.silence.report();
+        let silent_ns = self.silence.count(activity, Nanos(now_ns), SILENCE_PER_LOOK_NS);
+        let was_silent = core::mem::replace(&mut self.is_silent, silent_ns >= idle_timeout_ns);
         self.keepalive_ns = next_ns.div_ceil(LOOK_GRID_NS).saturating_mul(LOOK_GRID_NS);
-        [is_busy, is_silent]
-    }
-
-    const fn wanted(&self) -> Wanted {
-        Wanted { readable: self.interest.readable, writable: self.interest.writable }
+        [is_busy, self.is_silent && !was_silent]
     }
 }
 
@@ -237,23 +228,4 @@ impl Member {
 const fn rounded(now_ns: u64, by_ns: u64) -> u64 {
     let rounded_ns = by_ns / LOOK_GRID_NS * LOOK_GRID_NS;
     if rounded_ns > now_ns { rounded_ns } else { by_ns }
-}
-
-impl Silence {
-    /// Returns for how long the peer has been silent.
-    fn count(&mut self, activity: u64, now_ns: u64) -> u64 {
-        let since_ns = now_ns.saturating_sub(self.looked_ns).min(SILENCE_PER_LOOK_NS);
-        self.looked_ns = now_ns;
-        if activity == self.activity {
-            self.silent_ns = self.silent_ns.saturating_add(since_ns);
-        } else {
-            (self.activity, self.silent_ns, self.is_reported) = (activity, 0, false);
-        }
-        self.silent_ns
-    }
-
-    /// Returns true the first time.
-    const fn report(&mut self) -> bool {
-        !core::mem::replace(&mut self.is_reported, true)
-    }
 }

@@ -390,7 +390,7 @@ impl Poller {
             }
         }
         let mut due_ns = member.keepalive_ns();
-        if member.state == State::Armed {
+        if member.state == State::Armed && self.looks_at_armed {
             let look = member.glance();
             if is_busy || look.is_readable || look.is_writable || look.has_moved || look.has_ended {
                 self.activate(key);

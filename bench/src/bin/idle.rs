@@ -4,13 +4,13 @@
 
 use std::process::ExitCode;
 use std::time::Instant;
-use std::{fs, io, panic, thread};
+use std::{fs, panic, thread};
 
 use clap::Parser;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use superpipe::{Budget, Connection, LandingMode, Listener, Options as ConnectionOptions, Tuning};
 use superpipe_bench::connection::{DEADLINE, SocketDirectory, fail};
+use superpipe_bench::descriptors;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::stats::Spread;
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
-    allow_descriptors(u64::from(options.connections) * DESCRIPTORS)?;
+    descriptors::allow(u64::from(options.connections) * DESCRIPTORS)?;
     Budget::set_shared_max(u64::MAX);
     let mut costs = [LandingMode::AtConnect, LandingMode::OnDemand].map(|mode| (mode, vec![]));
     for _ in 0..options.rounds {
@@ -123,7 +123,7 @@ fn measure(landing: LandingMode, count: u32) -> Result<Cost, Failure> {
     let tuning = Tuning { landing: Some(landing), ..Tuning::default() };
     let options = ConnectionOptions { tuning, ..ConnectionOptions::default() };
     let mut listener = Listener::bind(&address, options).map_err(fail)?;
-    let before = descriptors()?;
+    let before = open_descriptors()?;
     let begun = Instant::now();
     let accept = move || (0..count).map(|_| listener.accept(DEADLINE)).collect::<Result<Vec<_>, _>>();
     let (connected, accepted) = thread::scope(|scope| {
@@ -139,22 +139,11 @@ fn measure(landing: LandingMode, count: u32) -> Result<Cost, Failure> {
         connect_us,
         budget_bytes: Budget::shared_bytes(),
         resident_bytes: resident_bytes()?,
-        descriptors: descriptors()?.saturating_sub(before),
+        descriptors: open_descriptors()?.saturating_sub(before),
     })
 }
 
-/// Raises the limit of open files.
-fn allow_descriptors(count: u64) -> Result<(), Failure> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = count + 1024;
-    if current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-        .map_err(|errno| Failure::Os("raise the limit of open files", io::Error::from(errno)))
-}
-
-fn descriptors() -> Result<usize, Failure> {
+fn open_descriptors() -> Result<usize, Failure> {
     let listed = fs::read_dir("/proc/self/fd").map_err(|error| Failure::Os("list descriptors", error))?;
     Ok(listed.count())
 }

@@ -25,25 +25,33 @@ pub(super) struct Keepalive {
     checked: Nanos,
 }
 
-/// Silence of the peer within one wait. Time outside waits does not count.
+/// Silence of the peer: within one wait, where time outside waits does not count, or as long as a connection is polled.
 #[derive(Clone, Debug)]
-pub(super) struct Silence {
+pub struct Silence {
     /// Time of the last check, and the peer's activity then.
     last: Option<(Nanos, u64)>,
     silent_ns: u64,
 }
 
+impl Default for Silence {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Silence {
-    pub(super) const fn new() -> Self {
+    /// Begins without silence.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { last: None, silent_ns: 0 }
     }
 
-    /// Adds the time since the last check if the peer showed no activity, and returns for how long the peer has been silent. The time
-    /// between two checks counts as at most [`SLEEP_MAX_NS`], since this process may have been stopped, and the peer with it.
-    pub(super) fn count(&mut self, activity: u64, now: Nanos) -> u64 {
+    /// Adds the time since the last check if the peer showed no activity ([`Endpoint::activity`](crate::Endpoint::activity)), and returns for how many nanoseconds the peer has been silent. The time
+    /// between two checks counts as at most `most_ns`, since this process may have been stopped, and the peer with it.
+    pub fn count(&mut self, activity: u64, now: Nanos, most_ns: u64) -> u64 {
         self.silent_ns = match self.last {
             Some((at, before)) if before == activity => {
-                self.silent_ns.saturating_add(now.0.saturating_sub(at.0).min(SLEEP_MAX_NS))
+                self.silent_ns.saturating_add(now.0.saturating_sub(at.0).min(most_ns))
             }
             _ => 0,
         };

@@ -37,7 +37,7 @@ use releasing::Releasing;
 
 pub use descriptor_wait::{DescriptorWait, DescriptorWaitNext};
 pub use half_open::{EVICTION_SILENCE_NS, HalfOpenTable};
-pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS};
+pub use keepalive::{KEEPALIVE_NS, LIVENESS_CHECK_NS, SLEEP_MAX_NS, Silence};
 pub use pace::{Rest, SPIN_ROUNDS, WaitStrategy, WaitStrategyParseError, YIELD_ROUNDS};
 pub use receiving::{Received, RecvFailed, RecvOperation, RefusedRecv};
 pub use releasing::RELEASE_AFTER_NS;

@@ -116,7 +116,7 @@ impl<F: Fabric> Driver<F> {
     ) -> Result<u64, WaitFailed> {
         self.tick(fabric, now);
         self.endpoint.poll_acknowledgements(fabric);
-        let silent_ns = wait.silence.count(self.endpoint.activity(), now);
+        let silent_ns = wait.silence.count(self.endpoint.activity(), now, SLEEP_MAX_NS);
         let idle_timeout_ns = self.keepalive.idle_timeout_ns();
         if silent_ns >= idle_timeout_ns {
             return Err(WaitFailed::Silent(idle_timeout_ns));

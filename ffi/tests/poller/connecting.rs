@@ -8,7 +8,7 @@ use superpipe::{
     Connection, ErrorKind, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions, TryRecv, TrySend,
 };
 
-use crate::support::{DEADLINE, address, echo, poll_until, server};
+use crate::support::{DEADLINE, address, echo, poll_until, serve, server};
 
 /// Two pollers, each of one thread: two hundred connections are begun at once, and each carries a message there and back.
 #[test]
@@ -45,21 +45,7 @@ fn two_hundred_connects_at_once_are_all_served() {
             });
             assert_eq!(poller.connection_count(), 0);
         });
-        let mut room = [0; 64];
-        let mut ended = 0;
-        poll_until(&mut poller, |poller, event| {
-            match event {
-                PollEvent::Readable { connection } => {
-                    echo(poller.connection(connection).unwrap(), &mut room);
-                }
-                PollEvent::Ended { connection } => {
-                    poller.remove(connection);
-                    ended += 1;
-                }
-                _ => {}
-            }
-            ended == COUNT
-        });
+        serve(&mut poller, COUNT);
     });
 }
 

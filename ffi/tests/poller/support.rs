@@ -61,6 +61,27 @@ pub(crate) fn poll_until(poller: &mut Poller, mut step: impl FnMut(&mut Poller, 
     }
 }
 
+/// Serves clients that want their messages back, until so many have ended. Returns how many there were at a time, at most.
+pub(crate) fn serve(poller: &mut Poller, clients: usize) -> usize {
+    let mut room = vec![0; 64 << 10];
+    let (mut ended, mut most) = (0, 0);
+    poll_until(poller, |poller, event| {
+        most = most.max(poller.connection_count());
+        match event {
+            PollEvent::Readable { connection } => {
+                echo(poller.connection(connection).unwrap(), &mut room);
+            }
+            PollEvent::Ended { connection } => {
+                poller.remove(connection);
+                ended += 1;
+            }
+            _ => {}
+        }
+        ended == clients
+    });
+    most
+}
+
 /// Answers the messages of a connection that are here with the same bytes. Returns their number.
 pub(crate) fn echo(connection: &mut Connection, room: &mut [u8]) -> usize {
     let mut count = 0;

@@ -1,25 +1,12 @@
-//! Many idle connections: what they cost, and the descriptors that they need.
+//! What many idle connections cost.
 
 use core::time::Duration;
-use std::io;
 use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use superpipe::{PollEvents, Poller};
 use superpipe_bench::connection::fail;
 use superpipe_bench::failure::Failure;
-
-/// Raises the limit of open files.
-pub(crate) fn allow_descriptors(count: u64) -> Result<(), Failure> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = count + 1024;
-    if current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-        .map_err(|errno| Failure::Os("raise the limit of open files", io::Error::from(errno)))
-}
 
 /// Polls, while nothing happens. Returns the processor time, in percent of a core, after a tenth of the time, in which all fall asleep.
 pub(crate) fn percent_of_core(

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use superpipe_bench::connection::SocketDirectory;
+use superpipe_bench::descriptors;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::options::Cores;
 use superpipe_bench::process::Peer;
@@ -62,7 +63,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     if sizes.is_empty() || sizes.iter().any(|bytes| !(1..=64 << 20).contains(bytes)) || options.rounds == 0 {
         return Err(Failure::Usage("messages have 1 B to 64 MiB, and there is at least one round".into()));
     }
-    idle::allow_descriptors(u64::from(options.idle) * 4)?;
+    descriptors::allow(u64::from(options.idle) * 4)?;
     let directory = SocketDirectory::new()?;
     let address = directory.address();
     let (bytes_max, idle_s) = (sizes.iter().copied().max().unwrap_or(0), options.idle_s);
