@@ -32,6 +32,7 @@ const NAP_MAX_NS: u64 = 1_000_000;
 const JOB_NAP_NS: u64 = 20_000;
 /// Longest sleep between two checks of the interrupt flag.
 pub(super) const SLEEP_MAX_NS: u64 = 50_000_000;
+
 impl Poller {
     /// Reports what can be done, and makes progress on everything. Waits until there is something to report, or the deadline has passed: then there are no events. With a deadline of
     /// [`Duration::ZERO`](core::time::Duration::ZERO) it does not wait.
@@ -74,12 +75,15 @@ impl Poller {
             if active > 0 {
                 self.look_at_rest(events);
             }
-            if !events.is_empty() || self.active.len() > active {
-                continue;
+            if !events.is_empty() {
+                return Ok(());
             }
             let deadline_ns = armed.at_ns(self.clock.now_ns);
             if self.clock.now_ns >= deadline_ns {
                 return Ok(());
+            }
+            if self.active.len() > active {
+                continue;
             }
             match self.options.wait {
                 WaitStrategy::Spin => {}
