@@ -18,10 +18,10 @@ use core::fmt;
 use std::sync::Arc;
 use std::thread;
 
-use superpipe_core::Fabric;
 use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::plan::{Explanation, Memory};
 use superpipe_core::{Attachment, CopyKernel, Counters, Endpoint, Event, Origin, Planned, Reason};
+use superpipe_core::{Fabric, Nanos};
 
 use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
@@ -104,6 +104,13 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
         Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
+    }
+
+    /// Sets for how long the peer lets this end be silent. `None`: it did not tell.
+    fn set_peer_idle_timeout(&mut self, timeout: Option<Nanos>) {
+        if let Some(timeout) = timeout {
+            self.access().driver.set_peer_idle_timeout(timeout);
+        }
     }
 
     /// Splits the connection into two halves.

@@ -178,6 +178,12 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         }
     }
 
+    /// Returns true if something may come while it waits for a wake-up that neither wakes it, nor is there soon after it asked for one.
+    pub(crate) fn has_unwoken(&mut self) -> bool {
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        fabric.has_unwoken(driver.endpoint().link())
+    }
+
     /// Returns for how long the peer may be silent.
     pub(crate) fn idle_timeout_ns(&mut self) -> u64 {
         self.access().options.idle_timeout_ns()

@@ -115,10 +115,11 @@ fn is_for_lack_of_a_device(error: &ConnectError) -> bool {
     }
 }
 
-const fn rdma_options(options: &Options) -> RdmaOptions<'_> {
+fn rdma_options(options: &Options) -> RdmaOptions<'_> {
     RdmaOptions {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
+        idle_timeout_ns: options.idle_timeout_ns(),
         device: options.rdma_device,
         memory_node: options.memory_node,
     }
@@ -141,10 +142,12 @@ fn join(
         receive_bytes,
         memory,
         peer,
+        peer_idle_timeout,
     } = established;
     // SAFETY: the option promises the same.
     unsafe { fabric.trust_peer(options.peer_trust.is_declared()) };
-    let blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
+    let mut blocking = Blocking::new(fabric, attachment, &negotiated, share, options)?;
+    blocking.set_peer_idle_timeout(peer_idle_timeout);
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
     let description = Description { device: Some(device), receive_bytes, ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);

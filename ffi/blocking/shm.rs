@@ -136,10 +136,11 @@ impl FabricHandshake for ShmHandshake {
 const AUTO_MAPPED_BYTES_MAX: u64 = 64 << 20;
 
 /// Returns the options of a handshake.
-pub(super) const fn shm_options(options: &Options, deadline_ns: u64) -> ShmOptions<'_> {
+pub(super) fn shm_options(options: &Options, deadline_ns: u64) -> ShmOptions<'_> {
     ShmOptions {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
+        idle_timeout_ns: options.idle_timeout_ns(),
         memory_node: options.memory_node,
         deadline_ns,
     }
@@ -152,7 +153,8 @@ pub(super) fn join(
     options: Options,
     is_first: bool,
 ) -> Result<NewConnection<Shm>, Error> {
-    let handshake::Established { segments, negotiated, fenced, share, serves, memory } = established;
+    let handshake::Established { segments, negotiated, fenced, share, serves, memory, peer_idle_timeout } =
+        established;
     let provisioned_bytes = share.bytes() + segments.small_bytes();
     let peer = socket.peer_cred().map_or(Peer::Unknown, Peer::Process);
     let exposing = match negotiated.config.protocol {
@@ -161,7 +163,8 @@ pub(super) fn join(
         _ => None,
     };
     let attachment = Shm::attach(segments, negotiated.layout, socket, fenced, serves, exposing);
-    let blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
+    let mut blocking = Blocking::new(Shm::new(), attachment, &negotiated, share, options)?;
+    blocking.set_peer_idle_timeout(peer_idle_timeout);
     let arrival_reason = arrival_reason(negotiated.config.arrival);
     let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
     Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })

@@ -208,6 +208,12 @@ pub unsafe trait HostFabric:
     /// # Errors
     /// No sleep was begun: something has arrived, or another sleep is about to end.
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd>;
+    /// Returns true if something may happen in a sleep that neither ends it nor is there soon after it began, such as an acknowledgement that is repeated, or a buffer that is dropped: [`tend`](Self::tend) is to
+    /// be called often all the same.
+    fn has_unwoken(&self, link: &Self::Link) -> bool {
+        let _ = link;
+        true
+    }
     /// Returns descriptors that become ready when the peer writes something, or ends.
     fn sleep_interests<'a>(&self, link: &'a Self::Link) -> [PollFd<'a>; 2];
     /// Ends a sleep, after a poll of its descriptors.

@@ -46,7 +46,7 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)), which is checked about every 200 ms. Reported once until it does. The connection can still be used, and
+    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)). Reported once until it does. The connection can still be used, and
     /// keeps its place unless the program [removes](super::Poller::remove) it.
     Silent {
         /// The connection.

@@ -12,7 +12,7 @@
 //! (wire.md 7). Each is looked at now and then all the same, since its keepalives are due, and since a wake-up can be lost.
 
 use superpipe_core::Nanos;
-use superpipe_core::driver::Silence;
+use superpipe_core::driver::{KEEPALIVE_NS, Silence};
 
 use crate::blocking::dispatch::{AnyConnection, dispatch};
 use crate::blocking::polled::{Look, PolledBy, Seen, Tended};
@@ -21,13 +21,18 @@ use crate::interest::Interest;
 use crate::os::OsError;
 use crate::os::epoll::Epoll;
 
-/// Cap on the silence that is counted between two looks: this process may have been stopped, and the peer with it.
-const SILENCE_PER_LOOK_NS: u64 = 250_000_000;
+/// Cap on the silence that is counted between two looks, beyond the time after which the second one was due: this process may have been stopped, and the peer with it.
+const LATE_SILENCE_NS: u64 = 250_000_000;
+
+/// Time after which a connection that is used again is tended at the latest: an acknowledgement may have to be repeated (wire.md 7.3).
+const TEND_AFTER_NS: u64 = KEEPALIVE_NS;
 
 /// Times of looks at armed connections, and of keepalives, are multiples of this.
 const LOOK_GRID_NS: u64 = 40_000_000;
 
-/// Longest time between two looks at a connection whose peer has not answered that it will wake this end.
+/// Time after which looks at an armed connection that found nothing come no more often than its keepalives, where the peer wakes this end by a word that it reads (wire.md 7.2): a wake-up that the request for it crossed would have been found by then. Where a message makes the request,
+/// its longest time between two looks while the peer has not answered that.
+const ANSWERED_NS: u64 = 100_000_000;
 const UNANSWERED_NS: u64 = 10_000_000;
 
 /// An established connection.
@@ -51,6 +56,8 @@ pub(super) struct Member {
     look_again_ns: u64,
     keepalive_ns: u64,
     silence: Silence,
+    /// Time between the last keepalive that was due and the one after it: the peer's silence is counted that rarely.
+    tend_after_ns: u64,
     is_silent: bool,
 }
 
@@ -79,6 +86,7 @@ impl Member {
             look_again_ns: 0,
             keepalive_ns: 0,
             silence: Silence::new(),
+            tend_after_ns: 0,
             is_silent: false,
         }
     }
@@ -152,11 +160,14 @@ impl Member {
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_jobs())
     }
 
-    /// Has looks while it is armed come half as often, after one that found nothing, if they are more frequent than a lost wake-up asks for: the peer has not answered yet that it will wake this end, and
-    /// may call nothing for long.
-    pub(super) const fn look_less_often(&mut self) {
-        if self.look_again_ns < UNANSWERED_NS {
+    /// Has looks while it is armed come half as often, after one that found nothing, and in the end with its keepalives only.
+    pub(super) fn look_less_often(&mut self) {
+        let has_unwoken = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_unwoken());
+        let most_ns = if has_unwoken { UNANSWERED_NS } else { ANSWERED_NS };
+        if self.look_again_ns < most_ns {
             self.look_again_ns = 2 * self.look_again_ns;
+        } else if !has_unwoken {
+            self.look_again_ns = u64::MAX;
         }
     }
 
@@ -167,8 +178,9 @@ impl Member {
     }
 
     /// Notes that it is polled again.
-    pub(super) const fn note_moved(&mut self) {
+    pub(super) fn note_polled(&mut self, now_ns: u64) {
         self.has_moved = true;
+        self.keepalive_ns = self.keepalive_ns.min(now_ns.saturating_add(TEND_AFTER_NS));
     }
 
     /// Returns true if it has not moved for so long.
@@ -211,15 +223,26 @@ impl Member {
         self.keepalive_ns
     }
 
-    /// Sends a keepalive that is due, and sets when the next one is. Returns true if the connection is to be looked at in each round, and true if the peer has just been silent for its idle timeout.
+    /// Sends a keepalive that is due, and sets when the next one is. Returns true if the connection is to be looked at in each round, and true if the peer has just been silent for the idle timeout.
     pub(super) fn tend(&mut self, now_ns: u64) -> [bool; 2] {
         let inner = self.connection.inner_mut();
         let tended = dispatch!(AnyConnection, &mut *inner, inner => inner.tend(Nanos(now_ns)));
         let idle_timeout_ns = dispatch!(AnyConnection, inner, inner => inner.idle_timeout_ns());
         let Tended { activity, next: Nanos(next_ns), is_busy } = tended;
-        let silent_ns = self.silence.count(activity, Nanos(now_ns), SILENCE_PER_LOOK_NS);
+        let most_ns = self.tend_after_ns.saturating_add(LATE_SILENCE_NS);
+        let silent_ns = self.silence.count(activity, Nanos(now_ns), most_ns);
         let was_silent = core::mem::replace(&mut self.is_silent, silent_ns >= idle_timeout_ns);
+        let mut next_ns = next_ns;
+        if !self.is_silent {
+            next_ns = next_ns.min(now_ns.saturating_add(idle_timeout_ns - silent_ns));
+        }
+        let has_unwoken = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_unwoken());
+        // While it is polled, what it receives may have a keepalive be due earlier.
+        if has_unwoken || matches!(self.state, State::Active(_)) {
+            next_ns = next_ns.min(now_ns.saturating_add(TEND_AFTER_NS));
+        }
         self.keepalive_ns = next_ns.div_ceil(LOOK_GRID_NS).saturating_mul(LOOK_GRID_NS);
+        self.tend_after_ns = self.keepalive_ns.saturating_sub(now_ns);
         [is_busy, self.is_silent && !was_silent]
     }
 }

@@ -37,7 +37,7 @@ impl Poller {
     /// Reports what can be done, and makes progress on everything. Waits until there is something to report, or the deadline has passed: then there are no events. With a deadline of
     /// [`Duration::ZERO`](core::time::Duration::ZERO) it does not wait.
     ///
-    /// It is to be called often, as each connection's [`progress`](crate::Connection::progress) would have to be: it sends keepalives, which are due every 200 ms, and answers that the protocol asks for. Peers give
+    /// It is to be called often, as each connection's [`progress`](crate::Connection::progress) would have to be: it sends keepalives, which may be due every 200 ms, and answers that the protocol asks for. Peers give
     /// up after their idle timeout, 30 s by default. What a peer rejects is reported by [`Connection::poll_event`](crate::Connection::poll_event).
     ///
     /// # Errors
@@ -244,11 +244,11 @@ impl Poller {
             State::Ended => is_new = true,
         }
         member.state = State::Active(place);
-        member.note_moved();
+        member.note_polled(self.clock.now_ns);
+        let due_ns = if is_new { 0 } else { member.keepalive_ns() };
         self.active.push(key);
-        if is_new {
-            self.set_due(key, 0);
-        }
+        let due_ns = self.due.get(key.slot as usize).map_or(due_ns, |before_ns| due_ns.min(*before_ns));
+        self.set_due(key, due_ns);
     }
 
     /// Begins to drive a connection that was put into its slot.

@@ -4,10 +4,14 @@ use super::Driver;
 use crate::fabric::Fabric;
 use crate::nanos::Nanos;
 
-/// Period of the keepalives that this end sends while it waits, ticks, or is blocked elsewhere (wire.md 7.3). A keepalive also repairs a
-/// lost acknowledgement, for which a peer waits for up to this time. A shorter period would cost more writes, and over RDMA more packets,
-/// on an idle connection.
+/// Interval of the keepalives that this end sends while it waits, ticks, or is blocked elsewhere, unless the connection is idle (wire.md 7.3). A keepalive also repairs a
+/// lost acknowledgement, for which a peer waits for up to this time. A shorter one would cost more writes, and over RDMA more packets.
 pub const KEEPALIVE_NS: u64 = 200_000_000;
+/// Bounds of the interval for any peer. Waits look at the time every 50 ms, so they could not keep a shorter one. A longer one would save nothing.
+const INTERVAL_MIN_NS: u64 = 50_000_000;
+const INTERVAL_MAX_NS: u64 = 15_000_000_000;
+/// Keepalives that are sent within the peer's idle timeout.
+const PER_IDLE_TIMEOUT: u64 = 4;
 /// Period of the checks that the peer's process or link still exists. Each is a system call, so a wait that spins makes 500 per second,
 /// and sees the death of a peer that late.
 pub const LIVENESS_CHECK_NS: u64 = 2_000_000;
@@ -20,6 +24,11 @@ pub const SLEEP_MAX_NS: u64 = 50_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Keepalive {
     idle_timeout_ns: u64,
+    /// Interval of a connection that is idle, in the end, and now.
+    interval_max_ns: u64,
+    interval_ns: u64,
+    /// Everything that had been acknowledged when the last keepalive was sent.
+    acknowledged: u64,
     /// Times of the last keepalive, and of the last check of the peer's liveness.
     sent: Nanos,
     checked: Nanos,
@@ -61,8 +70,26 @@ impl Silence {
 }
 
 impl Keepalive {
-    pub(super) const fn new(idle_timeout_ns: u64, now: Nanos) -> Self {
-        Self { idle_timeout_ns, sent: now, checked: now }
+    pub(super) const fn new(idle_timeout_ns: u64, acknowledged: u64, now: Nanos) -> Self {
+        Self {
+            idle_timeout_ns,
+            interval_max_ns: KEEPALIVE_NS,
+            interval_ns: KEEPALIVE_NS,
+            acknowledged,
+            sent: now,
+            checked: now,
+        }
+    }
+
+    /// Sets for how long the peer lets this end be silent.
+    pub(super) fn set_peer_idle_timeout(&mut self, timeout_ns: u64) {
+        self.interval_max_ns = (timeout_ns / PER_IDLE_TIMEOUT).clamp(INTERVAL_MIN_NS, INTERVAL_MAX_NS);
+        self.interval_ns = self.interval_min_ns();
+    }
+
+    /// Returns the interval while the connection is used.
+    fn interval_min_ns(&self) -> u64 {
+        KEEPALIVE_NS.min(self.interval_max_ns)
     }
 
     pub(super) const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
@@ -73,13 +100,14 @@ impl Keepalive {
         self.idle_timeout_ns
     }
 
-    /// Returns true, once per period, if a keepalive is due.
-    const fn take_turn(&mut self, now: Nanos) -> bool {
-        let is_due = now.0.saturating_sub(self.sent.0) >= KEEPALIVE_NS;
-        if is_due {
-            self.sent = now;
-        }
-        is_due
+    /// Notes that a keepalive was due, which acknowledges so much. While that does not change, the next one takes twice as long. `is_sent`: there was room for it.
+    fn note_due(&mut self, acknowledged: u64, is_sent: bool, now: Nanos) {
+        self.interval_ns = if acknowledged == self.acknowledged && is_sent {
+            (2 * self.interval_ns).min(self.interval_max_ns)
+        } else {
+            self.interval_min_ns()
+        };
+        (self.acknowledged, self.sent) = (acknowledged, now);
     }
 }
 
@@ -89,20 +117,33 @@ impl<F: Fabric> Driver<F> {
     pub fn tick(&mut self, fabric: &mut F, now: Nanos) {
         self.release_wanted(fabric);
         self.endpoint.note_growth_time(now);
-        if self.keepalive.take_turn(now) {
+        if now.0.saturating_sub(self.keepalive.sent.0) >= self.keepalive_interval_ns() {
             // A due acknowledgement may wake the peer. A keepalive must not.
             self.endpoint.acknowledge(fabric);
             fabric.set_quiet(self.endpoint.link_mut(), true);
+            let before = self.endpoint.counters().acks_sent;
             self.endpoint.send_keepalive(fabric);
             fabric.set_quiet(self.endpoint.link_mut(), false);
+            let is_sent = self.endpoint.counters().acks_sent != before;
+            self.keepalive.note_due(self.endpoint.acknowledged(), is_sent, now);
             self.release_unused(fabric, now);
         }
     }
 
-    /// Returns the time of the next keepalive, at which [`tick`](Self::tick) is due.
+    /// Returns the time from the last keepalive to the next one. What was acknowledged since must be repeated soon, and a tick may release memory.
+    fn keepalive_interval_ns(&self) -> u64 {
+        let is_used = self.endpoint.acknowledged() != self.keepalive.acknowledged;
+        if is_used || self.endpoint.has_grown() || self.endpoint.has_image_beside() {
+            self.keepalive.interval_min_ns()
+        } else {
+            self.keepalive.interval_ns
+        }
+    }
+
+    /// Returns the time of the next keepalive, at which [`tick`](Self::tick) is due. What arrives until then may make it due earlier, 200 ms after the last one.
     #[must_use]
-    pub const fn next_tick(&self) -> Nanos {
-        Nanos(self.keepalive.sent.0.saturating_add(KEEPALIVE_NS))
+    pub fn next_tick(&self) -> Nanos {
+        Nanos(self.keepalive.sent.0.saturating_add(self.keepalive_interval_ns()))
     }
 
     /// Returns true, once per period, if the caller is to check that the peer's end exists, and to call

@@ -159,8 +159,8 @@ impl<F: Fabric> Driver<F> {
         now: Nanos,
     ) -> Self {
         Self {
+            keepalive: Keepalive::new(idle_timeout_ns, endpoint.acknowledged(), now),
             endpoint,
-            keepalive: Keepalive::new(idle_timeout_ns, now),
             releasing: Releasing::new(now),
             pace: Pace::new(wait),
             empty: 0,
@@ -265,6 +265,12 @@ impl<F: Fabric> Driver<F> {
     /// Sets for how long the peer may be silent in later waits.
     pub const fn set_idle_timeout(&mut self, idle_timeout_ns: u64) {
         self.keepalive.set_idle_timeout(idle_timeout_ns);
+    }
+
+    /// Sets for how long the peer lets this end be silent, as the handshake tells ([`Established`](setup::Established)). While the connection is idle, four keepalives are sent in this time, and not one
+    /// every 200 ms, as without this call.
+    pub fn set_peer_idle_timeout(&mut self, timeout: Nanos) {
+        self.keepalive.set_peer_idle_timeout(timeout.0);
     }
 
     /// Returns the wait strategy.

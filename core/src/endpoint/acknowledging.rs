@@ -114,6 +114,11 @@ impl<F: Fabric> Endpoint<F> {
         self.wants_ack = false;
     }
 
+    /// Returns a count of everything that this end has acknowledged.
+    pub(crate) const fn acknowledged(&self) -> u64 {
+        self.acked.blocks.wrapping_add(self.acked.controls)
+    }
+
     pub(super) fn owes_ack(&self) -> bool {
         self.acked.blocks != self.receiver.consumed() || self.acked.controls != self.inbox.consumed()
     }

@@ -293,7 +293,15 @@ fn connection() -> (Connection, Socket, Segment) {
     let share = Arc::new(BudgetShare::take(MemoryKind::Shared, 0).unwrap());
     let segments = Segments::Whole { mine, theirs: adopted };
     let memory = MemoryPlacement::default();
-    let agreed = Established { segments, negotiated, fenced: false, share, serves: true, memory };
+    let agreed = Established {
+        segments,
+        negotiated,
+        fenced: false,
+        share,
+        serves: true,
+        memory,
+        peer_idle_timeout: None,
+    };
     (join(ours, agreed, Options::default(), false).unwrap().into_ready().into(), theirs, other)
 }
 

@@ -18,8 +18,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use superpipe_core::Attachment;
 use superpipe_core::driver::setup::{Negotiated, PacketError};
+use superpipe_core::{Attachment, Nanos};
 use superpipe_verbs::{CmEventKind, CmId, Error, EventChannel};
 
 /// Time of the first attempt, to which a random quarter is added; the next has twice that. On InfiniBand and RoCE a listener whose
@@ -53,6 +53,8 @@ pub struct Established {
     pub memory: MemoryPlacement,
     /// Address of the peer.
     pub peer: SocketAddr,
+    /// Time for which the peer lets this end be silent, if it tells that.
+    pub peer_idle_timeout: Option<Nanos>,
 }
 
 impl Established {
@@ -62,7 +64,7 @@ impl Established {
         peer: SocketAddr,
     ) -> Result<Self, ConnectError> {
         let placement = connection.placement();
-        let HandshakeResult { memory, negotiated, why, share, provisioned_bytes } = result;
+        let HandshakeResult { memory, negotiated, why, share, provisioned_bytes, peer_idle_timeout } = result;
         let receive_bytes = connection.receive_pool_bytes() as u64;
         let device = connection.device().parse::<DeviceName>();
         let device = device.map_err(|error| ConnectError::NotFound(error.to_string()))?;
@@ -78,6 +80,7 @@ impl Established {
             receive_bytes,
             memory: placement,
             peer,
+            peer_idle_timeout,
         })
     }
 }

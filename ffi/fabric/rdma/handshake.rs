@@ -46,6 +46,8 @@ pub(super) struct HandshakeResult {
     pub(super) share: Arc<BudgetShare>,
     /// Bytes of the budget in all, with what may be released before the connection ends.
     pub(super) provisioned_bytes: u64,
+    /// Time for which the peer lets this end be silent, if it tells that.
+    pub(super) peer_idle_timeout: Option<Nanos>,
 }
 
 /// Progress of a [`HalfOpen`].
@@ -110,6 +112,7 @@ impl HalfOpen {
             fabric,
             proposed: *options.tuning,
             landing_bytes_max: options.landing_bytes_max,
+            idle_timeout: Nanos(options.idle_timeout_ns),
             hello_repeat: Some(Nanos(AGAIN_NS)),
             first_silence: Some(Nanos(FIRST_NS)),
             deadline: Nanos(deadline_ns),
@@ -388,7 +391,7 @@ const fn remote_addr(RemoteRegion { addr, rkey }: RemoteRegion) -> RemoteAddr {
 
 impl From<Handshaken<Regions>> for HandshakeResult {
     fn from(agreed: Handshaken<Regions>) -> Self {
-        let Handshaken { own, peer, negotiated, arrival_reason: why, .. } = agreed;
+        let Handshaken { own, peer, negotiated, arrival_reason: why, peer_idle_timeout, .. } = agreed;
         let provisioned_bytes = own.share_bytes();
         let Own { mine, image, mut growth, lending, share } = own;
         let RemoteRegions { page, small } = peer;
@@ -397,7 +400,7 @@ impl From<Handshaken<Regions>> for HandshakeResult {
         }
         let memory = LinkMemory { mine, image, remote: remote_addr(page), growth, lending };
         let why = why.unwrap_or(ArrivalReason::Unordered);
-        Self { memory, negotiated, why, share, provisioned_bytes }
+        Self { memory, negotiated, why, share, provisioned_bytes, peer_idle_timeout }
     }
 }
 

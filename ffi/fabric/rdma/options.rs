@@ -11,6 +11,8 @@ pub struct RdmaOptions<'a> {
     pub tuning: &'a Tuning,
     /// Largest landing buffer that a peer may ask for.
     pub landing_bytes_max: u32,
+    /// Time for which the peer may be silent, which it is told.
+    pub idle_timeout_ns: u64,
     /// Device and GID.
     pub device: RdmaDevice,
     /// Memory node of what is registered.

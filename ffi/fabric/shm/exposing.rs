@@ -109,6 +109,11 @@ impl Exposing {
         !self.running.is_empty() && !self.sent.is_starved()
     }
 
+    /// Returns true if this end has buffers that the peer may map, which their owners may drop.
+    pub(super) fn has_own(&self) -> bool {
+        !self.own.is_empty() || !self.trusted.is_empty()
+    }
+
     /// Returns the packets of the peer with descriptors.
     pub(super) const fn sent_mut(&mut self) -> &mut SentBuffers {
         &mut self.sent

@@ -453,6 +453,10 @@ unsafe impl HostFabric for Shm {
         longest_ns.map(|longest_ns| timeout_ns.min(longest_ns).min(most_ns)).ok_or(SleepEnd::Poll)
     }
 
+    fn has_unwoken(&self, link: &ShmLink) -> bool {
+        link.is_starved() || link.exposing_ref().is_some_and(Exposing::has_own)
+    }
+
     fn sleep_interests<'a>(&self, link: &'a ShmLink) -> [PollFd<'a>; 2] {
         let [socket, process] = link.liveness.interests(&link.socket);
         [if link.is_starved() { link.socket.interest_in_end() } else { socket }, process]

@@ -103,6 +103,8 @@ pub struct Established {
     pub serves: bool,
     /// Memory node of our segment.
     pub memory: MemoryPlacement,
+    /// Time for which the peer lets this end be silent, if it tells that.
+    pub peer_idle_timeout: Option<Nanos>,
 }
 
 /// Options of an end for a handshake.
@@ -112,6 +114,8 @@ pub struct ShmOptions<'a> {
     pub tuning: &'a Tuning,
     /// Limit of the landing buffer that the peer may propose.
     pub landing_bytes_max: u32,
+    /// Time for which the peer may be silent, which it is told.
+    pub idle_timeout_ns: u64,
     /// Memory node of the segment.
     pub memory_node: MemoryNode,
     /// Time of the monotonic clock at which the handshake fails.
@@ -161,6 +165,7 @@ impl HalfOpen {
             fabric: FabricKind::Direct { is_fenced: membarrier::register(), pid: std::process::id() },
             proposed: *options.tuning,
             landing_bytes_max: options.landing_bytes_max,
+            idle_timeout: Nanos(options.idle_timeout_ns),
             hello_repeat: None,
             first_silence: None,
             deadline: Nanos(options.deadline_ns),
@@ -307,7 +312,8 @@ impl HalfOpen {
     }
 
     fn established(&self, agreed: Handshaken<SocketGrants>) -> Established {
-        let Handshaken { own, peer, negotiated, is_fenced, pid, arrival_reason: _ } = agreed;
+        let Handshaken { own, peer, negotiated, is_fenced, pid, peer_idle_timeout, arrival_reason: _ } =
+            agreed;
         let Own { segment, mut share, memory } = own;
         let small = SmallBuffers::of(&negotiated, &mut share);
         let share = Arc::new(share);
@@ -316,7 +322,7 @@ impl HalfOpen {
         let named = self.socket.peer_cred().map_or(0, |cred| cred.pid);
         let serves = pid.is_none_or(|pid| pid == named);
         let segments = Segments::of(segment, peer, &share, small);
-        Established { segments, negotiated, fenced: is_fenced, share, serves, memory }
+        Established { segments, negotiated, fenced: is_fenced, share, serves, memory, peer_idle_timeout }
     }
 }
 

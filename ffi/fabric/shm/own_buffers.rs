@@ -160,6 +160,11 @@ impl OwnBuffers {
         found.map(|entry| (entry.id, entry.exposed))
     }
 
+    /// Returns true if it has no buffers.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns the number of buffers that have a place.
     pub(super) fn exposed_count(&self) -> usize {
         self.entries.iter().filter(|entry| entry.exposed.is_some()).count()

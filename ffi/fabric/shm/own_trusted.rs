@@ -100,6 +100,11 @@ impl OwnTrusted {
         self.staying().find(|entry| entry.memory.is_dropped()).map(|entry| entry.id)
     }
 
+    /// Returns true if it has no buffers.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns the number of buffers that have a place, also of those that leave it once they are not offered.
     pub(super) fn exposed_count(&self) -> usize {
         self.entries.iter().filter(|entry| entry.exposed.is_some()).count()

@@ -50,6 +50,7 @@ pub(crate) fn half_way(path: &Path) -> (Socket, Established) {
     let handshake_options = ShmOptions {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
+        idle_timeout_ns: 30_000_000_000,
         memory_node: options.memory_node,
         deadline_ns,
     };

@@ -74,7 +74,7 @@ fn another_version_is_named_on_both_ends() {
     });
     assert_eq!(error.kind(), ErrorKind::Version);
     assert!(
-        error.to_string().starts_with("the peer speaks version 9 of the protocol, this is version 5"),
+        error.to_string().starts_with("the peer speaks version 9 of the protocol, this is version 6"),
         "{error}"
     );
 }

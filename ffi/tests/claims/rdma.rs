@@ -47,6 +47,7 @@ fn meet(ip: IpAddr, tuning: &Tuning) -> Connected<Rdma> {
     let options = RdmaOptions {
         tuning,
         landing_bytes_max: 64 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };

@@ -31,6 +31,7 @@ fn connect(tuning: &Tuning) -> Connected<Shm> {
     let options = ShmOptions {
         tuning,
         landing_bytes_max: 64 << 20,
+        idle_timeout_ns: 30_000_000_000,
         memory_node: MemoryNode::Auto,
         deadline_ns: monotonic_ns() + HANDSHAKE_NS,
     };

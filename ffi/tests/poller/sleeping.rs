@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{ErrorKind, PollEvent, PollEvents, PollerOptions, WaitStrategy};
+use superpipe::{Connection, ErrorKind, Options, PollEvent, PollEvents, PollerOptions, WaitStrategy};
 
 use crate::support::{DEADLINE, client, echo, ping, poll_until, serve, server};
 
@@ -104,6 +104,21 @@ fn a_peer_that_shows_no_life_is_reported_once() {
         drop(go);
         poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));
     });
+}
+
+/// Keepalives of an idle connection are rare, and as frequent as its peer needs.
+#[test]
+fn a_peer_with_a_short_idle_timeout_waits_on() {
+    let (mut poller, _, address) = server(PollerOptions::default());
+    let client = thread::spawn(move || {
+        let options = Options { idle_timeout: Duration::from_millis(600), ..Options::default() };
+        let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+        let begin = Instant::now();
+        connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(4)).unwrap_err();
+        begin.elapsed()
+    });
+    poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));
+    assert!(client.join().unwrap() >= Duration::from_secs(4), "the deadline ends the wait, and no silence");
 }
 
 /// Connections on which nothing happens cost no time, whatever they did before.

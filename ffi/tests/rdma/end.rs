@@ -21,6 +21,7 @@ pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
     RdmaOptions {
         tuning,
         landing_bytes_max: LANDING_BYTES_MAX,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     }

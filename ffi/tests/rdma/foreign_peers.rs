@@ -29,7 +29,7 @@ pub(crate) fn words() -> [(Vec<u8>, ErrorKind, &'static str); 3] {
     let mut reserved = private_data(VERSION);
     reserved[15] = 1;
     [
-        (private_data(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 5"),
+        (private_data(9), ErrorKind::Version, "speaks version 9 of the protocol, this is version 6"),
         (vec![0x55; 40], ErrorKind::Protocol, "does not speak superpipe"),
         (reserved, ErrorKind::Protocol, "reserved bytes are not zero"),
     ]

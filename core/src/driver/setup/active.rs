@@ -12,6 +12,7 @@ impl<G: Grants> Handshake<G> {
     /// Returns HELLO.
     pub(super) fn hello(config: &HandshakeConfig) -> Packet {
         let mut hello = Packet::new(Kind::Hello);
+        hello.set_idle_timeout(config.idle_timeout);
         match config.fabric {
             FabricKind::Direct { is_fenced, .. } => {
                 hello.set_tuning(&config.proposed);
@@ -33,6 +34,7 @@ impl<G: Grants> Handshake<G> {
         grant: Option<G::Received>,
     ) -> Result<(), PacketError> {
         let said = welcome.tuning()?;
+        let peer_idle_timeout = welcome.idle_timeout();
         let config = &self.config;
         let negotiation = match config.fabric {
             FabricKind::Direct { is_fenced, .. } => Negotiation {
@@ -40,6 +42,7 @@ impl<G: Grants> Handshake<G> {
                 arrival_reason: None,
                 is_fenced: is_fenced && welcome.is_fenced(),
                 pid: Some(welcome.pid()),
+                peer_idle_timeout,
             },
             FabricKind::Posted { keeps_order, has_fast_crc } => {
                 let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
@@ -49,7 +52,13 @@ impl<G: Grants> Handshake<G> {
                 let theirs = welcome.arrival_caps(ours.proposed.filter(|proposed| *proposed == mode))?;
                 arrival::check(ours, theirs, mode)?;
                 let negotiated = accept(&config.proposed, &said, &arrival::defaults(mode))?;
-                Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
+                Negotiation {
+                    negotiated,
+                    arrival_reason: Some(why),
+                    is_fenced: false,
+                    pid: None,
+                    peer_idle_timeout,
+                }
             }
         };
         negotiation.negotiated.check_landing(

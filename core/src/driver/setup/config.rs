@@ -53,6 +53,8 @@ pub struct HandshakeConfig {
     /// Most bytes that a peer may make the landing buffer at either end, slot lines included. A landing buffer as large as this
     /// end's own proposal makes it is allowed as well.
     pub landing_bytes_max: u32,
+    /// Time for which the peer may be silent, which the peer is told: at least four keepalives come in it. Told in milliseconds, 1 to 2^32 - 1.
+    pub idle_timeout: Nanos,
     /// Time between two of at most [`RECEIVES_MIN`](super::RECEIVES_MIN) HELLOs of an active end that receives nothing; `None`: HELLO is
     /// sent once.
     pub hello_repeat: Option<Nanos>,

@@ -93,6 +93,8 @@ pub struct Established<G: Grants> {
     pub is_fenced: bool,
     /// Process that serves the connection, as the passive end on shared memory names it.
     pub pid: Option<u32>,
+    /// Time for which the peer lets this end be silent, if it tells that.
+    pub peer_idle_timeout: Option<Nanos>,
 }
 
 /// Result of the negotiation, with the other fields of WELCOME.
@@ -102,6 +104,7 @@ pub(super) struct Negotiation {
     pub(super) arrival_reason: Option<ArrivalReason>,
     pub(super) is_fenced: bool,
     pub(super) pid: Option<u32>,
+    pub(super) peer_idle_timeout: Option<Nanos>,
 }
 
 /// Step of a handshake.
@@ -273,7 +276,8 @@ impl<G: Grants> Handshake<G> {
             (Step::Holding(..), Err(error)) => self.fail(HandshakeFailure::Local(error)),
             (Step::Holding(negotiation, own, peer), Ok(())) => {
                 self.outgoing = (self.config.role == Role::Passive).then(|| Packet::new(Kind::Ready));
-                let Negotiation { negotiated, arrival_reason, is_fenced, pid } = negotiation;
+                let Negotiation { negotiated, arrival_reason, is_fenced, pid, peer_idle_timeout } =
+                    negotiation;
                 self.next = Some(Action::Established(Established {
                     own,
                     peer,
@@ -281,6 +285,7 @@ impl<G: Grants> Handshake<G> {
                     arrival_reason,
                     is_fenced,
                     pid,
+                    peer_idle_timeout,
                 }));
             }
             (step, _) => self.step = step,

@@ -27,4 +27,4 @@ pub use tuning::{
 };
 
 /// Version of the protocol, all of docs/wire.md.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;

@@ -6,6 +6,7 @@ use super::config::{FabricKind, RemoteRegion, RemoteRegions};
 use super::error::PacketError;
 use super::text::{TEXT_BYTES, Text};
 use super::tuning::{LandingMode, Tuning};
+use crate::nanos::Nanos;
 use crate::{Arrival, FirstChunk, Protocol};
 
 /// Bytes of a packet.
@@ -14,6 +15,8 @@ pub const PACKET_BYTES: usize = 192;
 /// First bytes of every packet of superpipe.
 const MAGIC: [u8; 8] = *b"SUPRPIPE";
 const HEAD_BYTES: usize = 10;
+
+const NS_PER_MS: u64 = 1_000_000;
 
 const KIND_AT: usize = 10;
 const CODE_AT: usize = 11;
@@ -50,6 +53,9 @@ const FIRST_CHUNK_AT: usize = GROWTH_AT + 2;
 const SUB_BLOCKS_AT: usize = FIRST_CHUNK_AT + 1;
 const TRIPLE_BUFFER_AT: usize = SUB_BLOCKS_AT + 1;
 const REFINEMENTS_END: usize = TRIPLE_BUFFER_AT + 1;
+/// Offset of the idle timeout in HELLO and WELCOME, behind three reserved bytes.
+const IDLE_TIMEOUT_AT: usize = REFINEMENTS_END + 3;
+const IDLE_TIMEOUT_END: usize = IDLE_TIMEOUT_AT + 4;
 
 /// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +96,7 @@ pub fn check_head(bytes: &[u8]) -> Result<(), PacketError> {
 
 /// A packet: magic (8), version (2), kind (1), code (1), membarrier (1), protocol, arrival, folds (1 each), block_bytes,
 /// landing_bytes, chunk_bytes (4 each), the fabric's own part (16), landing, receives (1 each), small buffer, threshold (2 each), group
-/// (1), reserved (1), region of the small buffer (12), and the text, or C0 (4), growth (2), first chunk, sub-blocks and triple buffering (1 each).
+/// (1), reserved (1), region of the small buffer (12), and the text, or C0 (4), growth (2), first chunk, sub-blocks and triple buffering (1 each), reserved (3), idle timeout (4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(pub [u8; PACKET_BYTES]);
 
@@ -145,6 +151,7 @@ impl Packet {
             CODE_AT => false,
             FENCED_AT => says_much && is_direct,
             TUNING_AT..FABRIC_AT | LANDING_AT | RECEIVES_AT | C0_AT..REFINEMENTS_END => says_much,
+            IDLE_TIMEOUT_AT..IDLE_TIMEOUT_END => says_much,
             SMALL_BUFFER_AT..GROUP_AT => says_much,
             GROUP_AT => says_much && is_direct,
             SMALL_ADDR_AT..TEXT_AT => !is_direct && matches!(kind, Kind::Welcome | Kind::Grant),
@@ -212,6 +219,18 @@ impl Packet {
             sub_blocks: choice(&SWITCH, self.0[SUB_BLOCKS_AT])?,
             triple_buffer: choice(&SWITCH, self.0[TRIPLE_BUFFER_AT])?,
         })
+    }
+
+    /// Sets the time for which the sender of the packet lets its peer be silent. What is longer than 2^32 - 1 ms is told as that.
+    pub fn set_idle_timeout(&mut self, timeout: Nanos) {
+        let ms = u32::try_from(timeout.0 / NS_PER_MS).unwrap_or(u32::MAX).max(1);
+        self.set(IDLE_TIMEOUT_AT, ms.to_le_bytes());
+    }
+
+    /// Returns the time for which the sender of the packet lets its peer be silent, if it tells that.
+    pub(super) fn idle_timeout(&self) -> Option<Nanos> {
+        let ms = u32::from_le_bytes(self.get(IDLE_TIMEOUT_AT));
+        (ms != 0).then(|| Nanos(u64::from(ms) * NS_PER_MS))
     }
 
     pub(super) fn set_fenced(&mut self, is_fenced: bool) {

@@ -11,6 +11,7 @@ impl<G: Grants> Handshake<G> {
     /// Handles HELLO: negotiates the values of both ends.
     pub(super) fn handle_hello(&mut self, hello: &Packet) -> Result<(), PacketError> {
         let said = hello.tuning()?;
+        let peer_idle_timeout = hello.idle_timeout();
         let config = &self.config;
         let negotiation = match config.fabric {
             FabricKind::Direct { is_fenced, .. } => Negotiation {
@@ -18,12 +19,19 @@ impl<G: Grants> Handshake<G> {
                 arrival_reason: None,
                 is_fenced: is_fenced && hello.is_fenced(),
                 pid: None,
+                peer_idle_timeout,
             },
             FabricKind::Posted { keeps_order, has_fast_crc } => {
                 let ours = ArrivalCaps { keeps_order, has_fast_crc, proposed: config.proposed.arrival };
                 let (mode, why) = arrival::negotiate(ours, hello.arrival_caps(said.arrival)?)?;
                 let negotiated = arrival::defaults(mode).negotiate(&config.proposed, &said)?;
-                Negotiation { negotiated, arrival_reason: Some(why), is_fenced: false, pid: None }
+                Negotiation {
+                    negotiated,
+                    arrival_reason: Some(why),
+                    is_fenced: false,
+                    pid: None,
+                    peer_idle_timeout,
+                }
             }
         };
         negotiation.negotiated.check_landing(
@@ -38,6 +46,7 @@ impl<G: Grants> Handshake<G> {
     /// Sends WELCOME, with the negotiated values and this end's memory.
     pub(super) fn welcome(&mut self, negotiation: Negotiation, own: G::Own) {
         let mut welcome = Packet::new(Kind::Welcome);
+        welcome.set_idle_timeout(self.config.idle_timeout);
         welcome.set_tuning(&negotiation.negotiated.to_tuning());
         match self.config.fabric {
             FabricKind::Direct { is_fenced, pid } => {

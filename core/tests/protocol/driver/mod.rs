@@ -31,6 +31,7 @@ mod delaying;
 mod descriptor_wait;
 mod ending;
 mod giving_back;
+mod keepalives;
 mod model;
 mod owning;
 mod quiet;

@@ -1,8 +1,8 @@
 //! Waits: the next step after a round, checks of time, and keepalives.
 
 use superpipe_core::driver::{
-    BUSY_ROUNDS_PER_CHECK, Drive, Ended, KEEPALIVE_NS, LIVENESS_CHECK_NS, Next, RecvOperation, Rest,
-    SLEEP_MAX_NS, SPIN_ROUNDS, Wait, WaitFailed, WaitStrategy,
+    BUSY_ROUNDS_PER_CHECK, Drive, Ended, LIVENESS_CHECK_NS, Next, RecvOperation, Rest, SLEEP_MAX_NS,
+    SPIN_ROUNDS, Wait, WaitFailed, WaitStrategy,
 };
 use superpipe_core::{Closed, Failure, Length, Nanos, ProtocolError, Reason};
 use superpipe_testkit::{TestFabric, wire};
@@ -20,8 +20,6 @@ tables! {
     an_end_that_was_stopped_has_napped_once
     what_is_heard_ends_the_silence
     a_nap_is_as_long_as_the_nearest_end
-    life_is_shown_once_a_period
-    acknowledgements_go_out_with_a_tick
     a_look_takes_acknowledgements
     a_peer_is_looked_at_once_a_period
     a_wait_ends_as_the_connection_did
@@ -284,51 +282,6 @@ fn a_nap_is_as_long_as_the_nearest_end<F: TestFabric>() {
         let looked = t.driver.check_time(&mut t.fabric, &mut wait, after(now), after(deadline));
         assert_eq!(looked, Ok(nap_ns), "{now} {deadline}");
     }
-}
-
-/// Returns the count of keepalives that the peer sees.
-fn life<F: TestFabric>(t: &mut One<F>) -> u64 {
-    t.acked().0[4]
-}
-
-fn life_is_shown_once_a_period<F: TestFabric>() {
-    let mut t = One::<F>::new();
-    assert_eq!(t.driver.next_tick(), after(KEEPALIVE_NS));
-    for (at, shown) in [
-        (0, 0),
-        (KEEPALIVE_NS - 1, 0),
-        (KEEPALIVE_NS, 1),
-        (KEEPALIVE_NS, 1),
-        (2 * KEEPALIVE_NS - 1, 1),
-        (2 * KEEPALIVE_NS + 7, 2),
-        (3 * KEEPALIVE_NS + 6, 2),
-        (3 * KEEPALIVE_NS + 7, 3),
-    ] {
-        t.driver.tick(&mut t.fabric, after(at));
-        assert_eq!(life(&mut t), shown, "{at}");
-    }
-    assert_eq!(t.driver.next_tick(), after(4 * KEEPALIVE_NS + 7));
-    // A wait shows life, too; time that stands still or goes back shows none.
-    let mut wait = t.driver.begin_wait();
-    for (at, shown) in [(0, 3), (4 * KEEPALIVE_NS + 6, 3), (4 * KEEPALIVE_NS + 7, 4)] {
-        let _ = t.driver.check_time(&mut t.fabric, &mut wait, after(at), NEVER);
-        assert_eq!(life(&mut t), shown, "{at}");
-    }
-    assert_eq!(KEEPALIVE_NS, 200_000_000);
-}
-
-fn acknowledgements_go_out_with_a_tick<F: TestFabric>() {
-    let mut t = One::<F>::new();
-    t.slot(0, wire::inline(7, b"line", 1));
-    assert!(t.driver.try_recv(&mut t.fabric, &mut [&mut [0; 9]]).unwrap().is_some());
-    let acks = t.driver.counters().acks_sent;
-    t.driver.tick(&mut t.fabric, after(KEEPALIVE_NS - 1));
-    assert_eq!(t.driver.counters().acks_sent, acks);
-    t.driver.tick(&mut t.fabric, after(KEEPALIVE_NS));
-    // Stores that go direct have acknowledged it at once.
-    let due = u64::from(!F::DIRECT);
-    assert_eq!(t.driver.counters().acks_sent, acks + due + 1, "what is due by itself, and the sign of life");
-    assert_eq!(t.acked(), wire::ack(1, BEFORE_FIRST, 1));
 }
 
 /// A peer that took all blocks back and says nothing else is seen by a look.

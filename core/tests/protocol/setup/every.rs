@@ -111,7 +111,7 @@ fn another_version_and_garbage_are_named_at_every_step() {
         let mut newer = hello(fabric);
         newer.0[8] = 9;
         let wants = after(role, fabric, step, |t| t.packet(&newer));
-        let version = "the peer speaks version 9 of the protocol, this is version 5";
+        let version = "the peer speaks version 9 of the protocol, this is version 6";
         if step == ESTABLISHED {
             return assert!(wants.is_empty());
         }

@@ -11,6 +11,10 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const BEGIN: u64 = 100 * SECOND;
 pub(crate) const DEADLINE: u64 = BEGIN + 5 * SECOND;
 pub(crate) const REPEAT: u64 = SECOND * 3 / 10;
+/// Idle timeouts of the end under test, and of its peer.
+pub(crate) const IDLE_TIMEOUT: u64 = 30 * SECOND;
+pub(crate) const PEER_IDLE_MS: [u8; 4] = [0xe8, 3, 0, 0];
+pub(crate) const PEER_IDLE_TIMEOUT: u64 = SECOND;
 pub(crate) const SILENCE: u64 = 2 * SECOND;
 pub(crate) const PID: u32 = 77;
 
@@ -66,6 +70,7 @@ pub(crate) fn config(role: Role, fabric: FabricKind) -> HandshakeConfig {
         fabric,
         proposed: Tuning::default(),
         landing_bytes_max: 64 << 20,
+        idle_timeout: Nanos(IDLE_TIMEOUT),
         hello_repeat: is_posted.then_some(Nanos(REPEAT)),
         first_silence: is_posted.then_some(Nanos(SILENCE)),
         deadline: Nanos(DEADLINE),
@@ -216,7 +221,7 @@ pub(crate) fn why(failure: &HandshakeFailure<Broken>) -> String {
 pub(crate) fn by_hand(kind: u8, fields: &[(usize, &[u8])]) -> Packet {
     let mut bytes = [0; PACKET_BYTES];
     bytes[..8].copy_from_slice(b"SUPRPIPE");
-    bytes[8] = 5;
+    bytes[8] = 6;
     bytes[10] = kind;
     for (at, field) in fields {
         bytes[*at..at + field.len()].copy_from_slice(field);
@@ -225,7 +230,8 @@ pub(crate) fn by_hand(kind: u8, fields: &[(usize, &[u8])]) -> Packet {
 }
 
 pub(crate) fn hello(fabric: FabricKind) -> Packet {
-    if fabric == DIRECT { by_hand(1, &[(12, &[1])]) } else { by_hand(1, &[(28, &[1, 0])]) }
+    let own: (usize, &[u8]) = if fabric == DIRECT { (12, &[1]) } else { (28, &[1, 0]) };
+    by_hand(1, &[own, (76, &PEER_IDLE_MS)])
 }
 
 /// The defaults, negotiated.
@@ -240,7 +246,7 @@ pub(crate) fn block_bytes(fabric: FabricKind) -> u32 {
 
 pub(crate) fn welcome_of(fabric: FabricKind, block_bytes: u32, landing_bytes: u32) -> Packet {
     let (block, landing) = (block_bytes.to_le_bytes(), landing_bytes.to_le_bytes());
-    let tuning: [(usize, &[u8]); 3] = [(13, &[4, 1, 3]), (16, &block), (20, &landing)];
+    let tuning: [(usize, &[u8]); 4] = [(13, &[4, 1, 3]), (16, &block), (20, &landing), (76, &PEER_IDLE_MS)];
     let (addr, rkey) = (PEER_REGION.addr.to_le_bytes(), PEER_REGION.rkey.to_le_bytes());
     let pid = 88_u32.to_le_bytes();
     let own: Vec<(usize, &[u8])> = if fabric == DIRECT {

@@ -1,19 +1,20 @@
 //! The honest exchange, step by step.
 
 use crate::setup::rig::{
-    DIRECT, FABRICS, OWN_PAGE, OWN_REGION, OWN_SMALL, Own, PEER_REGION, POSTED, Rig, by_hand, config, grant,
-    hello, ready, welcome, why,
+    DIRECT, FABRICS, OWN_PAGE, OWN_REGION, OWN_SMALL, Own, PEER_IDLE_TIMEOUT, PEER_REGION, POSTED, Rig,
+    by_hand, config, grant, hello, ready, welcome, why,
 };
 use superpipe_core::driver::setup::{
     Ancillary, ArrivalReason, FabricKind, HandshakeConfig, Packet, Role, Tuning,
 };
-use superpipe_core::{Arrival, FlagPlace};
+use superpipe_core::{Arrival, FlagPlace, Nanos};
 
 #[test]
 fn a_connecting_end_over_shared_memory() {
     let mut t = Rig::new(Role::Active, DIRECT);
     t.expect(&["HELLO"]);
     assert_eq!(t.sent.as_ref().unwrap().0[12..64], hello(DIRECT).0[12..64]);
+    assert_eq!(t.sent.as_ref().unwrap().0[76..80], [0x30, 0x75, 0, 0], "30 s");
     assert!(t.handshake.expects_grant());
     t.memory(&welcome(DIRECT));
     assert!(!t.handshake.expects_grant());
@@ -27,6 +28,7 @@ fn a_connecting_end_over_shared_memory() {
     t.handshake.handle_held(Ok(()));
     t.expect(&["established"]);
     let agreed = t.agreed.unwrap();
+    assert_eq!(agreed.peer_idle_timeout, Some(Nanos(PEER_IDLE_TIMEOUT)));
     assert_eq!((agreed.own, agreed.peer, agreed.is_fenced, agreed.pid), (Own(None), 6, true, Some(88)));
     assert_eq!(
         (agreed.negotiated.layout.flags, agreed.arrival_reason),
@@ -52,6 +54,7 @@ fn a_listening_end_over_shared_memory() {
     t.handshake.handle_held(Ok(()));
     t.expect(&["READY", "established"]);
     let agreed = t.agreed.unwrap();
+    assert_eq!(agreed.peer_idle_timeout, Some(Nanos(PEER_IDLE_TIMEOUT)));
     assert_eq!((agreed.own, agreed.peer, agreed.is_fenced, agreed.pid), (Own(None), 6, true, None));
 }
 
@@ -78,6 +81,7 @@ fn a_connecting_end_over_rdma() {
     t.handshake.handle_held(Ok(()));
     t.expect(&["established"]);
     let agreed = t.agreed.unwrap();
+    assert_eq!(agreed.peer_idle_timeout, Some(Nanos(PEER_IDLE_TIMEOUT)));
     assert_eq!((agreed.own, agreed.peer), (Own(Some(OWN_PAGE)), 6));
     assert_eq!(
         (agreed.arrival_reason, agreed.is_fenced, agreed.pid),

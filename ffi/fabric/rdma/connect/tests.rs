@@ -97,6 +97,7 @@ fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectErr
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max: 1 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };
@@ -184,6 +185,7 @@ fn alone() -> ConnectError {
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max: 1 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };

@@ -40,6 +40,7 @@ fn begin_half_open(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };
@@ -225,6 +226,7 @@ fn a_handshake_ends_by_deadline_or_flag() {
         let options = RdmaOptions {
             tuning: &tuning,
             landing_bytes_max: 1 << 20,
+            idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
             memory_node: MemoryNode::Auto,
         };

@@ -23,6 +23,7 @@ fn poll_requests(listener: &mut Listener) -> Result<(), ConnectError> {
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max: 1 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };
@@ -199,6 +200,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max: 1 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };
@@ -257,6 +259,7 @@ fn without_room_a_connection_waits_until_refuse() {
     let options = RdmaOptions {
         tuning: &tuning,
         landing_bytes_max: 600 << 20,
+        idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
     };
@@ -378,6 +381,7 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
         let options = RdmaOptions {
             tuning: &tuning,
             landing_bytes_max: 1 << 20,
+            idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
             memory_node: MemoryNode::Auto,
         };

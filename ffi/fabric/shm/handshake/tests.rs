@@ -13,6 +13,7 @@ fn options(tuning: &Tuning) -> ShmOptions<'_> {
     ShmOptions {
         tuning,
         landing_bytes_max: 64 << 20,
+        idle_timeout_ns: 30_000_000_000,
         memory_node: MemoryNode::Auto,
         deadline_ns: DEADLINE_NS,
     }

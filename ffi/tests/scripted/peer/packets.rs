@@ -26,7 +26,7 @@ const RING_BYTES: u32 = 512 << 10;
 pub(super) fn packet(fabric: Fabric, kind: Kind, patches: &[Patch]) -> [u8; PACKET_BYTES] {
     let mut packet = [0; PACKET_BYTES];
     packet[..8].copy_from_slice(b"SUPRPIPE");
-    (packet[8], packet[10]) = (5, kind as u8);
+    (packet[8], packet[10]) = (6, kind as u8);
     if fabric == Fabric::Shm && matches!(kind, Kind::Hello | Kind::Welcome) {
         packet[12] = 1;
     }

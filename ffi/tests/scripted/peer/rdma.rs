@@ -17,7 +17,7 @@ use super::script::{Carry, Kind, Role, Step};
 use super::{PATIENCE, wait};
 
 /// A connection request's, and its answer's, private data (wire.md 10.1).
-const GREETING: [u8; 16] = *b"SUPRPIPE\x05\0\0\0\0\0\0\0";
+const GREETING: [u8; 16] = *b"SUPRPIPE\x06\0\0\0\0\0\0\0";
 /// HELLO is said again (wire.md 10.2).
 const AGAIN: Duration = Duration::from_millis(300);
 const STEP_MS: u32 = 2000;

@@ -18,7 +18,7 @@ fn the_version_precedes_what_other_versions_may_change() {
     assert_eq!(with(hello(), 10, 0xFF).kind(), Ok(0xFF), "a kind is judged by whoever waits for one");
     assert_eq!(with(hello(), 7, b'e').kind(), Err(PacketError::Garbage));
     let refused = || Packet::refused(0, &"no".into());
-    assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x105 }));
+    assert_eq!(with(refused(), 9, 1).kind(), Err(PacketError::Version { theirs: 0x106 }));
     assert_eq!(with(with(refused(), 9, 1), 0, 0).kind(), Err(PacketError::Garbage));
     assert_eq!(Packet::empty().kind(), Err(PacketError::Garbage));
     assert_eq!(check_head(&hello().0[..10]), Ok(()));
@@ -179,6 +179,34 @@ fn a_small_buffer_is_named_only_where_one_was_negotiated() {
     }
 }
 
+/// wire.md 6.1
+#[test]
+fn the_idle_timeout_is_told_in_milliseconds() {
+    let hello = |ns| {
+        let mut packet = Packet::new(Kind::Hello);
+        packet.set_idle_timeout(Nanos(ns));
+        packet
+    };
+    let ms_max = u64::from(u32::MAX);
+    for (ns, ms) in [
+        (0, 1),
+        (1_999_999, 1),
+        (2_000_000, 2),
+        (30_000_000_000, 30_000),
+        (ms_max * 1_000_000, ms_max),
+        (u64::MAX, ms_max),
+    ] {
+        let packet = hello(ns);
+        assert_eq!(u64::from(u32::from_le_bytes(packet.0[76..80].try_into().unwrap())), ms, "{ns}");
+        assert_eq!(packet.idle_timeout(), Some(Nanos(ms * 1_000_000)));
+    }
+    assert_eq!(
+        hello(0x0403_0201 * 1_000_000).0[73..],
+        *[[0, 0, 0, 1, 2, 3, 4].as_slice(), &[0; 112]].concat()
+    );
+    assert_eq!(Packet::new(Kind::Hello).idle_timeout(), None);
+}
+
 const PAGE: RemoteRegion = RemoteRegion { addr: 0x1000, rkey: 5 };
 
 /// The bytes of each kind that may be other than zero, but for head and kind. wire.md 6.1, 10.2.
@@ -187,14 +215,14 @@ fn what_a_packet_does_not_have_is_zero() {
     const DIRECT: FabricKind = FabricKind::Direct { is_fenced: true, pid: 1 };
     const POSTED: FabricKind = FabricKind::Posted { keeps_order: true, has_fast_crc: true };
     for (fabric, kind, used) in [
-        (DIRECT, Kind::Hello, [12..28, 44..51, 64..73]),
-        (DIRECT, Kind::Welcome, [12..32, 44..51, 64..73]),
-        (DIRECT, Kind::Grant, [0..0, 0..0, 0..0]),
-        (DIRECT, Kind::Ready, [0..0, 0..0, 0..0]),
-        (POSTED, Kind::Hello, [13..30, 44..52, 64..73]),
-        (POSTED, Kind::Welcome, [13..31, 32..64, 64..73]),
-        (POSTED, Kind::Grant, [32..44, 52..64, 0..0]),
-        (POSTED, Kind::Ready, [0..0, 0..0, 0..0]),
+        (DIRECT, Kind::Hello, [12..28, 44..51, 64..73, 76..80]),
+        (DIRECT, Kind::Welcome, [12..32, 44..51, 64..73, 76..80]),
+        (DIRECT, Kind::Grant, [0..0, 0..0, 0..0, 0..0]),
+        (DIRECT, Kind::Ready, [0..0, 0..0, 0..0, 0..0]),
+        (POSTED, Kind::Hello, [13..30, 44..52, 64..73, 76..80]),
+        (POSTED, Kind::Welcome, [13..31, 32..64, 64..73, 76..80]),
+        (POSTED, Kind::Grant, [32..44, 52..64, 0..0, 0..0]),
+        (POSTED, Kind::Ready, [0..0, 0..0, 0..0, 0..0]),
     ] {
         for at in 11..PACKET_BYTES {
             let checked = with(Packet::new(kind), at, 1).check_reserved(kind, &fabric);
