@@ -5,6 +5,7 @@
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
 //! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
 //! - [`Poller`]: many connections and listeners in one thread.
+//! - [`WaitableConnection`], [`WaitableListener`], [`Connecting`]: each with a descriptor, for an event loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
@@ -57,6 +58,8 @@ mod registered_buf;
 mod split;
 mod stream;
 mod trusted_buf;
+mod waitable;
+mod watched;
 
 pub use address::{Address, AddressParseError, DEFAULT_PORT};
 pub use budget::{Budget, BudgetUse};
@@ -92,6 +95,8 @@ pub use superpipe_core::{
     SIZE_CLASSES, WindowReason, size_class_bytes,
 };
 pub use trusted_buf::TrustedBuf;
+pub use waitable::{Connecting, WaitableConnection, WaitableListener};
+pub use watched::Arming;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

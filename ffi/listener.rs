@@ -41,7 +41,17 @@ pub struct Listener {
     acceptor: Acceptor,
 }
 
+impl From<Acceptor> for Listener {
+    fn from(acceptor: Acceptor) -> Self {
+        Self { acceptor }
+    }
+}
+
 impl Listener {
+    pub(crate) fn into_acceptor(self) -> Acceptor {
+        self.acceptor
+    }
+
     /// Begins to listen. Replaces a socket that a dead process left behind.
     ///
     /// At a HOST:PORT of this host that is not a loopback address it also listens for other hosts if there is an RDMA device: at HOST if that

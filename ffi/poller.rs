@@ -1,20 +1,16 @@
 //! Many connections in one thread.
 //!
 //! ```text
-//! listening   accepts beside everything else            key      slots and their generations
-//! member      an established connection                 events   what is reported, and asked for
-//! round       looks at what is active, woken or due     options
+//! key         slots and their generations               options
+//! round       looks at what is active, woken or due     events   what is reported, and asked for
 //! ```
 
 mod events;
 mod key;
-mod listening;
-mod member;
 mod options;
 mod round;
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -27,12 +23,12 @@ use crate::interest::Interest;
 use crate::options::Options;
 use crate::os::epoll::Epoll;
 use crate::os::monotonic_ns;
+use crate::os::timer::Timer;
 use crate::os::wakeup::Wakeup;
+use crate::watched::{Arming, Listening, Member, State, nap_ns, next_set};
 pub use events::{PollEvent, PollEvents};
 pub use key::Key;
 use key::Slots;
-use listening::Listening;
-use member::{Member, State};
 pub use options::PollerOptions;
 
 /// Maximum number of connections and listeners of one poller.
@@ -120,6 +116,10 @@ pub struct Poller {
     quiet_ns: u64,
     counts: Counts,
     epoll: Epoll,
+    /// Makes the set ready when something is due, for a program that waits for that.
+    timer: Timer,
+    /// Requests to be armed in a row that found nothing to do, and connections that nobody wakes.
+    naps: u32,
     threads: ConnectThreads,
 }
 
@@ -163,7 +163,6 @@ impl Poller {
     /// # Errors
     /// `Usage`: no place for a connection, or too many. `Os`, `Limit`: too many files are open.
     pub fn new(options: PollerOptions) -> Result<Self, Error> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let slots = options.connections_max.saturating_add(options.listeners_max);
         if options.connections_max == 0 || slots > SLOTS_MAX {
             return Err(Error::new(
@@ -171,9 +170,10 @@ impl Poller {
                 format!("a poller has 1 to {SLOTS_MAX} connections and listeners, and not {slots}"),
             ));
         }
-        let (epoll, wakeup) = (Epoll::new()?, Wakeup::new()?);
+        let (epoll, timer, wakeup) = (Epoll::new()?, Timer::new()?, Wakeup::new()?);
         epoll.watch(wakeup.as_fd(), round::WAKEUP)?;
-        let poller = NEXT.fetch_add(1, Ordering::Relaxed);
+        epoll.watch(timer.as_fd(), round::TIMER)?;
+        let poller = next_set();
         let capacity = slots as usize;
         Ok(Self {
             options,
@@ -189,6 +189,8 @@ impl Poller {
             quiet_ns: u64::try_from(options.quiet_after.as_nanos()).unwrap_or(u64::MAX),
             counts: Counts::default(),
             epoll,
+            timer,
+            naps: 0,
             threads: ConnectThreads::new(THREADS_MAX, wakeup),
         })
     }
@@ -333,35 +335,43 @@ impl Poller {
         self.counts.connections as usize
     }
 
-    /// Has all connections without work wait for a wake-up, so that the [descriptor](Self::as_fd) becomes ready when one has some: for a program with an event loop. Returns the time after which to call
-    /// [`poll`](Self::poll) again at the latest, up to 50 ms; zero: at once, since there is work.
+    /// Has all connections without work wait for a wake-up, so that the [descriptor](Self::as_fd) becomes ready when one has some, or something is due: for a program with an event loop.
     ///
-    /// To be called after a [`poll`](Self::poll) that did not wait and reported nothing. Between the two calls nothing is lost: what comes meanwhile makes the descriptor ready.
+    /// To be called after a [`poll`](Self::poll) that did not wait and reported nothing. Unless it returns [`Arming::Busy`], the program waits until the descriptor is ready, and then polls. Between the two calls nothing
+    /// is lost: what comes meanwhile makes the descriptor ready.
     ///
     /// ```
     /// # use core::time::Duration;
     /// # use std::os::fd::AsFd;
-    /// # use superpipe::{Error, Options, PollEvents, Poller, PollerOptions};
+    /// # use superpipe::{Arming, Error, Options, PollEvents, Poller, PollerOptions};
     /// # fn main() -> Result<(), Error> {
     /// # let mut poller = Poller::new(PollerOptions::default())?;
     /// # poller.listen(&"localhost:0".parse().unwrap(), Options::default())?;
     /// let mut events = PollEvents::with_capacity(64);
     /// poller.poll(&mut events, Duration::ZERO)?;
-    /// if events.is_empty() {
-    ///     let wait = poller.arm();
-    ///     // epoll_wait, ppoll, or an event loop: until poller.as_fd() is ready to read, `wait` at most.
-    ///     # let _ = (wait, poller.as_fd());
+    /// if events.is_empty() && poller.arm() != Arming::Busy {
+    ///     // epoll_wait, ppoll, or an event loop: until poller.as_fd() is ready to read.
+    ///     # let _ = poller.as_fd();
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn arm(&mut self) -> Duration {
-        self.clock.now_ns = monotonic_ns();
+    pub fn arm(&mut self) -> Arming {
+        let now_ns = monotonic_ns();
+        self.clock.now_ns = now_ns;
         self.arm_all();
-        if self.active.is_empty() {
-            Duration::from_nanos(self.earliest_ns.saturating_sub(self.clock.now_ns).min(round::SLEEP_MAX_NS))
-        } else {
-            Duration::ZERO
+        let is_armed = self.active.is_empty();
+        self.naps = if is_armed { 0 } else { self.naps.saturating_add(1) };
+        let nap_ns = if is_armed { u64::MAX } else { now_ns.saturating_add(nap_ns(self.naps)) };
+        let at_ns = self.earliest_ns.min(nap_ns);
+        // The first time something may just have come.
+        if at_ns <= now_ns || self.naps == 1 {
+            return Arming::Busy;
+        }
+        self.timer.set(at_ns, now_ns);
+        match is_armed {
+            true => Arming::Armed { look_again: Duration::from_nanos(at_ns - now_ns) },
+            false => Arming::Pending,
         }
     }
 

@@ -30,6 +30,7 @@ pub mod random;
 pub mod read_only_mapping;
 pub mod resolve;
 pub(crate) mod step_time;
+pub mod timer;
 pub(crate) mod user;
 pub mod wakeup;
 

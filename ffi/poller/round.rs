@@ -8,7 +8,6 @@ use std::thread;
 use superpipe_core::driver::{SPIN_ROUNDS, YIELD_ROUNDS};
 
 use super::events::{PollEvent, PollEvents};
-use super::member::{Member, State};
 use super::{Entry, Key, Poller, number};
 use crate::blocking::ConnectProgress;
 use crate::connection::Connection;
@@ -16,22 +15,24 @@ use crate::deadline::{ArmedDeadline, Deadline};
 use crate::error::Error;
 use crate::os::WaitStrategy;
 use crate::os::monotonic_ns;
+use crate::watched::{Member, State, nap_ns};
 
 /// Number of the wake-up by threads that connect, which no key has: a poller has fewer slots.
 pub(super) const WAKEUP: u64 = u64::MAX;
+/// Number of the timer for programs that wait for the set themselves.
+pub(super) const TIMER: u64 = u64::MAX - 1;
 
 /// Looks at active connections, and calls, between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 16;
 const CALLS_PER_CLOCK: u32 = 4;
 /// Time between two looks at what the kernel reports, which are system calls: while some connections are active, others are found that much later, or four calls later.
 const READY_NS: u64 = 5_000;
-/// Unit of sleeps beside connections that cannot be woken, and the longest one: a job goes on, whose end wakes nobody, or something that is not wanted has arrived.
-const NAP_NS: u64 = 10_000;
-const NAP_MAX_NS: u64 = 1_000_000;
+/// Time after which descriptors that could not be watched are watched again.
+const WATCH_AGAIN_NS: u64 = 1_000_000;
 /// Sleep while a job goes on, which may need this end for its next step.
 const JOB_NAP_NS: u64 = 20_000;
 /// Longest sleep between two checks of the interrupt flag.
-pub(super) const SLEEP_MAX_NS: u64 = 50_000_000;
+const SLEEP_MAX_NS: u64 = 50_000_000;
 
 impl Poller {
     /// Reports what can be done, and makes progress on everything. Waits until there is something to report, or the deadline has passed: then there are no events. With a deadline of
@@ -43,7 +44,14 @@ impl Poller {
     /// # Errors
     /// `Interrupted`: the [interrupt flag](super::PollerOptions::interrupt) is set. What happens to one connection is reported, and is no error of this call.
     pub fn poll(&mut self, events: &mut PollEvents, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        let deadline = deadline.into();
+        let polled = self.poll_rounds(events, deadline.into());
+        if !events.is_empty() {
+            self.naps = 0;
+        }
+        polled
+    }
+
+    fn poll_rounds(&mut self, events: &mut PollEvents, deadline: Deadline) -> Result<(), Error> {
         let mut armed = ArmedDeadline::Unarmed(deadline);
         let (mut empty_rounds, mut naps) = (0_u32, 0);
         events.clear();
@@ -142,6 +150,9 @@ impl Poller {
     fn take_ready(&mut self) {
         self.clock.ready_ns = self.clock.now_ns;
         for number in self.epoll.ready() {
+            if number == TIMER {
+                continue;
+            }
             if number == WAKEUP {
                 self.wake_connects();
                 continue;
@@ -350,7 +361,7 @@ impl Poller {
                     match fds.iter().filter_map(|fd| fd.fd()).try_for_each(watch) {
                         Ok(()) => connect.note_watched(),
                         // It is asked again soon.
-                        Err(_) => due_ns = due_ns.min(now_ns.saturating_add(NAP_MAX_NS)),
+                        Err(_) => due_ns = due_ns.min(now_ns.saturating_add(WATCH_AGAIN_NS)),
                     }
                 }
                 self.set_due(key, due_ns);
@@ -453,7 +464,7 @@ impl Poller {
             } else if *naps == 1 {
                 0
             } else {
-                (NAP_NS << (*naps).min(8)).min(NAP_MAX_NS)
+                nap_ns(*naps)
             }
         };
         let sleep_ns = deadline_ns.min(self.earliest_ns).saturating_sub(self.clock.now_ns).min(most_ns);

@@ -7,3 +7,4 @@ mod limits;
 mod serving;
 mod sleeping;
 mod support;
+mod waiting;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{Connection, ErrorKind, Options, PollEvent, PollEvents, PollerOptions, WaitStrategy};
+use superpipe::{Arming, Connection, ErrorKind, Options, PollEvent, PollEvents, PollerOptions, WaitStrategy};
 
 use crate::support::{DEADLINE, client, echo, ping, poll_until, serve, server};
 
@@ -77,8 +77,7 @@ fn an_end_is_found_after_what_was_sent_before() {
 fn a_peer_that_shows_no_life_is_reported_once() {
     let mut poller = superpipe::Poller::new(PollerOptions::default()).unwrap();
     let address = crate::support::address();
-    let options =
-        superpipe::Options { idle_timeout: Duration::from_millis(500), ..superpipe::Options::default() };
+    let options = Options { idle_timeout: Duration::from_millis(500), ..Options::default() };
     poller.listen(&address, options).unwrap();
     thread::scope(|scope| {
         let (go, gone) = std::sync::mpsc::channel::<()>();
@@ -140,16 +139,16 @@ fn nothing_is_polled_once_all_is_quiet() {
         let mut events = PollEvents::with_capacity(4);
         // The peer may ask for something yet.
         let until = Instant::now() + DEADLINE;
-        while poller.arm().is_zero() {
+        while !matches!(poller.arm(), Arming::Armed { .. }) {
             assert!(Instant::now() < until, "{poller:?}");
             poller.poll(&mut events, Duration::from_millis(1)).unwrap();
         }
-        // The time is that of its keepalive, and no shorter one: it is armed.
-        let waits = (0..20).map(|_| {
+        // The time is that of its keepalive, and no shorter one.
+        let armed = (0..20).map(|_| {
             poller.poll(&mut events, Duration::from_millis(5)).unwrap();
             poller.arm()
         });
-        assert!(waits.filter(|wait| !wait.is_zero()).count() >= 15);
+        assert!(armed.filter(|armed| matches!(armed, Arming::Armed { .. })).count() >= 15);
         assert!(events.is_empty());
         drop(go);
         poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));

@@ -14,28 +14,32 @@ const LACK_NS: u64 = 10_000_000;
 const LACK_MAX_NS: u64 = 1_000_000_000;
 
 /// A listener.
-pub(super) struct Listening {
+pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
     /// When to look again at the latest.
-    pub(super) due_ns: u64,
+    pub(crate) due_ns: u64,
 }
 
 impl Listening {
-    pub(super) const fn new(acceptor: Acceptor) -> Self {
+    pub(crate) const fn new(acceptor: Acceptor) -> Self {
         Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, due_ns: 0 }
     }
 
-    pub(super) const fn acceptor(&self) -> &Acceptor {
+    pub(crate) const fn acceptor(&self) -> &Acceptor {
         &self.acceptor
+    }
+
+    pub(crate) fn into_acceptor(self) -> Acceptor {
+        self.acceptor
     }
 
     /// Begins to watch for clients.
     ///
     /// # Errors
     /// The system cannot watch more.
-    pub(super) fn watch(&self, epoll: &Epoll, number: u64) -> Result<(), OsError> {
+    pub(crate) fn watch(&self, epoll: &Epoll, number: u64) -> Result<(), OsError> {
         self.acceptor.interests().iter().filter_map(|fd| fd.fd()).try_for_each(|fd| epoll.watch(fd, number))
     }
 
@@ -43,7 +47,7 @@ impl Listening {
     ///
     /// # Errors
     /// Of one attempt.
-    pub(super) fn accept(&mut self, now_ns: u64) -> Result<Option<ReadyConnection>, Error> {
+    pub(crate) fn accept(&mut self, now_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         let accepted = self.acceptor.try_accept();
         let lacks = match &accepted {
             Err(error) => matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device),
@@ -72,7 +76,7 @@ impl Listening {
     }
 
     /// Notes that a client came.
-    pub(super) const fn wake(&mut self) {
+    pub(crate) const fn wake(&mut self) {
         self.pause_ns = PAUSE_NS;
     }
 }

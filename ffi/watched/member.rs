@@ -36,18 +36,18 @@ const ANSWERED_NS: u64 = 100_000_000;
 const UNANSWERED_NS: u64 = 10_000_000;
 
 /// An established connection.
-pub(super) struct Member {
+pub(crate) struct Member {
     connection: Connection,
     /// Who polls it, as the connection notes it: the program may put another one here.
     polled_by: PolledBy,
     /// Number of the connection whose end was reported.
     ended: Option<u64>,
-    pub(super) interest: Interest,
-    pub(super) state: State,
+    pub(crate) interest: Interest,
+    pub(crate) state: State,
     /// The program may have done anything with it since the last look.
     is_touched: bool,
     /// The last round in which it was looked at.
-    pub(super) round: u32,
+    pub(crate) round: u32,
     seen: Seen,
     /// It has moved since its quiet was last measured, or since this time it has not.
     has_moved: bool,
@@ -63,7 +63,7 @@ pub(super) struct Member {
 
 /// Polling state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// At this place of the list of active ones.
     Active(usize),
     Armed,
@@ -71,7 +71,7 @@ pub(super) enum State {
 }
 
 impl Member {
-    pub(super) fn new(connection: Connection, polled_by: PolledBy, now_ns: u64) -> Self {
+    pub(crate) fn new(connection: Connection, polled_by: PolledBy, now_ns: u64) -> Self {
         Self {
             connection,
             polled_by,
@@ -92,17 +92,17 @@ impl Member {
     }
 
     /// Sets the number of its key.
-    pub(super) const fn set_key(&mut self, number: u64) {
+    pub(crate) const fn set_key(&mut self, number: u64) {
         self.polled_by.1 = number;
     }
 
     /// Returns the connection, for the program.
-    pub(super) const fn touch(&mut self) -> &mut Connection {
+    pub(crate) const fn touch(&mut self) -> &mut Connection {
         self.is_touched = true;
         &mut self.connection
     }
 
-    pub(super) fn into_connection(self) -> Connection {
+    pub(crate) fn into_connection(self) -> Connection {
         self.connection
     }
 
@@ -111,7 +111,7 @@ impl Member {
     /// # Errors
     /// The system cannot watch more. The next call tries again.
     #[inline]
-    pub(super) fn watch(&mut self, epoll: &Epoll) -> Result<(), OsError> {
+    pub(crate) fn watch(&mut self, epoll: &Epoll) -> Result<(), OsError> {
         if self.is_touched { self.watch_again(epoll) } else { Ok(()) }
     }
 
@@ -129,7 +129,7 @@ impl Member {
     }
 
     /// Takes the request for a wake-up back, and watches no more.
-    pub(super) fn release(&mut self, epoll: &Epoll) {
+    pub(crate) fn release(&mut self, epoll: &Epoll) {
         if self.state == State::Armed {
             self.disarm();
         }
@@ -140,7 +140,7 @@ impl Member {
 
     /// Looks for what is wanted.
     #[inline]
-    pub(super) fn look(&mut self) -> Look {
+    pub(crate) fn look(&mut self) -> Look {
         let (wanted, seen) = (self.interest, &mut self.seen);
         let look = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.look(wanted, seen));
         self.has_moved |= look.is_readable || look.is_writable || look.has_moved;
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// Looks as [`look`](Self::look) does, for nobody: what is there is not reported by it.
-    pub(super) fn glance(&mut self) -> Look {
+    pub(crate) fn glance(&mut self) -> Look {
         let seen = self.seen;
         let look = self.look();
         self.seen = seen;
@@ -156,12 +156,12 @@ impl Member {
     }
 
     /// Returns true while a job of the fabric goes on.
-    pub(super) fn has_jobs(&mut self) -> bool {
+    pub(crate) fn has_jobs(&mut self) -> bool {
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_jobs())
     }
 
     /// Has looks while it is armed come half as often, after one that found nothing, and in the end with its keepalives only.
-    pub(super) fn look_less_often(&mut self) {
+    pub(crate) fn look_less_often(&mut self) {
         let has_unwoken = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_unwoken());
         let most_ns = if has_unwoken { UNANSWERED_NS } else { ANSWERED_NS };
         if self.look_again_ns < most_ns {
@@ -172,20 +172,20 @@ impl Member {
     }
 
     /// Notes that the connection has ended. Returns true if that was not reported.
-    pub(super) fn note_ended(&mut self) -> bool {
+    pub(crate) fn note_ended(&mut self) -> bool {
         let number = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.number());
         self.ended.replace(number) != Some(number)
     }
 
     /// Notes that it is polled again.
-    pub(super) fn note_polled(&mut self, now_ns: u64) {
+    pub(crate) fn note_polled(&mut self, now_ns: u64) {
         self.has_moved = true;
         self.keepalive_ns = self.keepalive_ns.min(now_ns.saturating_add(TEND_AFTER_NS));
     }
 
     /// Returns true if it has not moved for so long.
     #[inline]
-    pub(super) const fn is_quiet(&mut self, now_ns: u64, quiet_ns: u64) -> bool {
+    pub(crate) const fn is_quiet(&mut self, now_ns: u64, quiet_ns: u64) -> bool {
         if self.has_moved {
             (self.has_moved, self.quiet_since_ns) = (false, now_ns);
         }
@@ -193,38 +193,43 @@ impl Member {
     }
 
     /// Sets the time after which to look again while it is armed. Returns when that is.
-    pub(super) const fn set_look_again(&mut self, look_again_ns: u64, now_ns: u64) -> u64 {
+    pub(crate) const fn set_look_again(&mut self, look_again_ns: u64, now_ns: u64) -> u64 {
         self.look_again_ns = look_again_ns;
         self.look_again(now_ns)
     }
 
     /// Returns when to look again, while it is armed.
-    pub(super) const fn look_again(&self, now_ns: u64) -> u64 {
+    pub(crate) const fn look_again(&self, now_ns: u64) -> u64 {
         rounded(now_ns, now_ns.saturating_add(self.look_again_ns))
     }
 
+    /// Returns true while the peer has been silent for the idle timeout.
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// Asks for a wake-up, and looks once more. Returns the time after which to look again at the latest. `None`: there is work.
-    pub(super) fn arm(&mut self) -> Option<u64> {
+    pub(crate) fn arm(&mut self) -> Option<u64> {
         let wanted = self.interest;
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.arm(wanted))
     }
 
-    pub(super) fn disarm(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.disarm());
     }
 
     /// Checks that the peer's end exists.
-    pub(super) fn check_peer(&mut self) {
+    pub(crate) fn check_peer(&mut self) {
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.check_peer());
     }
 
     /// Returns when its keepalive is due.
-    pub(super) const fn keepalive_ns(&self) -> u64 {
+    pub(crate) const fn keepalive_ns(&self) -> u64 {
         self.keepalive_ns
     }
 
     /// Sends a keepalive that is due, and sets when the next one is. Returns true if the connection is to be looked at in each round, and true if the peer has just been silent for the idle timeout.
-    pub(super) fn tend(&mut self, now_ns: u64) -> [bool; 2] {
+    pub(crate) fn tend(&mut self, now_ns: u64) -> [bool; 2] {
         let inner = self.connection.inner_mut();
         let tended = dispatch!(AnyConnection, &mut *inner, inner => inner.tend(Nanos(now_ns)));
         let idle_timeout_ns = dispatch!(AnyConnection, inner, inner => inner.idle_timeout_ns());

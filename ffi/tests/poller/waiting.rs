@@ -1,0 +1,251 @@
+//! Ends with a descriptor of their own, and a poller's descriptor: a program waits for it, without a deadline of its own.
+
+use core::time::Duration;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use superpipe::{
+    Arming, Connecting, Connection, ErrorKind, Interest, Listener, Options, PollEvent, PollEvents, Poller,
+    PollerOptions, TryRecv, TrySend, WaitableConnection, WaitableListener,
+};
+
+use crate::support::{DEADLINE, address, echo, ping};
+
+/// Waits until the descriptor is ready. What never comes fails the test.
+fn wait_for(end: &impl AsFd) {
+    let mut fds = [PollFd::new(end, PollFlags::IN)];
+    let timeout = Timespec::try_from(DEADLINE).unwrap();
+    assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "nobody wakes it");
+}
+
+/// Receives a message, and waits for it by the descriptor alone.
+fn receive(end: &mut WaitableConnection, room: &mut [u8]) -> Result<usize, ErrorKind> {
+    loop {
+        match end.connection().try_recv(&mut [room]).map_err(|error| error.kind())? {
+            TryRecv::Received(received) => return Ok(received.bytes),
+            TryRecv::Nothing | TryRecv::Incomplete(_) => {}
+            other @ TryRecv::TooSmall(_) => panic!("{other:?}"),
+        }
+        if end.arm(Interest::default()) != Arming::Busy {
+            wait_for(end);
+        }
+    }
+}
+
+fn send(end: &mut WaitableConnection, bytes: &[u8]) {
+    while end.connection().try_send(1, &[bytes]).unwrap() != TrySend::Sent {
+        if end.arm(Interest { readable: false, writable: true }) != Arming::Busy {
+            wait_for(end);
+        }
+    }
+}
+
+fn accept(listener: &mut WaitableListener) -> Connection {
+    loop {
+        if let Some(connection) = listener.try_accept().unwrap() {
+            return connection;
+        }
+        if listener.arm() != Arming::Busy {
+            wait_for(listener);
+        }
+    }
+}
+
+fn connect(connecting: &mut Connecting) -> Connection {
+    loop {
+        if let Some(connection) = connecting.try_finish().unwrap() {
+            return connection;
+        }
+        if connecting.arm() != Arming::Busy {
+            wait_for(connecting);
+        }
+    }
+}
+
+/// Makes two ends, each by its descriptor.
+fn pair(options: Options) -> [WaitableConnection; 2] {
+    let mut listener = Listener::bind(&address(), options).unwrap().into_waitable().unwrap();
+    let mut connecting = Connecting::begin(listener.local_addr(), options, DEADLINE).unwrap();
+    let connected = thread::spawn(move || connect(&mut connecting));
+    let accepted = accept(&mut listener);
+    [accepted, connected.join().unwrap()].map(|connection| connection.into_waitable().unwrap())
+}
+
+/// Each message finds its receiver asleep, or about to be.
+#[test]
+fn a_descriptor_tells_of_each_message_and_of_the_end() {
+    let [mut one, mut other] = pair(Options::default());
+    let echoing = thread::spawn(move || {
+        let mut room = vec![0; 64 << 10];
+        let mut served = 0;
+        loop {
+            match receive(&mut other, &mut room) {
+                Ok(bytes) => send(&mut other, &room[..bytes]),
+                Err(kind) => return (served, kind),
+            }
+            served += 1;
+        }
+    });
+    let mut room = vec![0; 64 << 10];
+    for nth in 0..2000_u32 {
+        // Some are sent when the other end has been asleep for some time, others when it is falling asleep.
+        if nth.is_multiple_of(100) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let bytes: Vec<u8> = (0..1 + nth * 31 % 60_000).map(|at| (at ^ nth).to_le_bytes()[0]).collect();
+        send(&mut one, &bytes);
+        assert_eq!(receive(&mut one, &mut room), Ok(bytes.len()));
+        assert_eq!(room[..bytes.len()], bytes);
+    }
+    one.into_connection().close(superpipe::Reason(9), DEADLINE).unwrap();
+    assert_eq!(echoing.join().unwrap(), (2000, ErrorKind::Closed(superpipe::Reason(9))));
+}
+
+#[test]
+fn room_to_send_makes_the_descriptor_ready() {
+    let [mut one, mut other] = pair(Options::default());
+    const MESSAGES: usize = 400;
+    let receiving = thread::spawn(move || {
+        let mut room = vec![0; 40_000];
+        for nth in 0..MESSAGES {
+            if nth.is_multiple_of(50) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(receive(&mut other, &mut room), Ok(40_000));
+            assert!(room.iter().all(|byte| usize::from(*byte) == nth % 251));
+        }
+        other
+    });
+    for nth in 0..MESSAGES {
+        send(&mut one, &[u8::try_from(nth % 251).unwrap(); 40_000]);
+    }
+    receiving.join().unwrap();
+}
+
+/// wire.md 7.3: a program that waits for the descriptor and calls `arm` after each wait sends what its peer expects, and counts the peer's silence.
+#[test]
+fn keepalives_go_out_and_silence_is_told() {
+    let options = Options { idle_timeout: Duration::from_millis(600), ..Options::default() };
+    let [mut one, mut other] = pair(options);
+    let waiting = thread::spawn(move || {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(3) {
+            assert!(!one.is_silent());
+            if one.arm(Interest::default()) != Arming::Busy {
+                wait_for(&one);
+            }
+        }
+        one
+    });
+    let begin = Instant::now();
+    let error = other.connection().recv_into(&mut [&mut [0; 8]], Duration::from_millis(2500)).unwrap_err();
+    assert!(error.kind() == ErrorKind::Timeout && begin.elapsed() >= Duration::from_millis(2500), "{error}");
+    // From here on the other end calls nothing.
+    let mut one = waiting.join().unwrap();
+    let begin = Instant::now();
+    while !one.is_silent() {
+        assert!(begin.elapsed() < DEADLINE);
+        if one.arm(Interest::default()) != Arming::Busy {
+            wait_for(&one);
+        }
+    }
+    assert!(
+        one.arm(Interest::default()) != Arming::Busy || one.arm(Interest::default()) != Arming::Busy,
+        "once"
+    );
+    send(&mut other, b"alive");
+    assert_eq!(receive(&mut one, &mut [0; 8]), Ok(5));
+}
+
+/// What arrived and is not wanted keeps nobody busy, and is there when it is wanted.
+#[test]
+fn what_is_not_wanted_makes_no_busy_loop() {
+    let [mut one, mut other] = pair(Options::default());
+    send(&mut other, b"later");
+    thread::sleep(Duration::from_millis(5));
+    let none = Interest { readable: false, writable: false };
+    let busy = (0..50).filter(|_| match one.arm(none) {
+        Arming::Busy => true,
+        Arming::Pending => {
+            wait_for(&one);
+            false
+        }
+        Arming::Armed { .. } => false,
+    });
+    assert!(busy.count() <= 2);
+    assert_eq!(one.arm(Interest::default()), Arming::Busy);
+    assert_eq!(receive(&mut one, &mut [0; 8]), Ok(5));
+}
+
+#[test]
+fn a_waitable_connection_is_taken_in_by_a_poller() {
+    let [mut one, mut other] = pair(Options::default());
+    assert!(matches!(one.arm(Interest::default()), Arming::Armed { .. } | Arming::Busy));
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    poller.adopt(one.into_connection()).unwrap();
+    send(&mut other, b"hello");
+    let mut room = [0; 8];
+    crate::support::poll_until(&mut poller, |poller, event| match event {
+        PollEvent::Readable { connection } => echo(poller.connection(connection).unwrap(), &mut room) > 0,
+        _ => false,
+    });
+    assert_eq!(receive(&mut other, &mut [0; 8]), Ok(5));
+}
+
+/// A poller's descriptor has a timer for what is due, so a wait for it needs no deadline.
+#[test]
+fn a_pollers_descriptor_is_enough_to_wait_for() {
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let address = address();
+    poller.listen(&address, Options::default()).unwrap();
+    let options = Options { idle_timeout: Duration::from_millis(400), ..Options::default() };
+    let client = thread::spawn(move || {
+        let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+        ping(&mut connection, 100, 20);
+        // Nothing but keepalives, which keep this end from giving its peer up.
+        let begin = Instant::now();
+        connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(2)).unwrap_err();
+        assert!(begin.elapsed() >= Duration::from_secs(2));
+        ping(&mut connection, 100, 20);
+    });
+    let (mut events, mut room) = (PollEvents::with_capacity(8), [0; 128]);
+    let (mut served, mut has_ended) = (0, false);
+    while !has_ended {
+        poller.poll(&mut events, Duration::ZERO).unwrap();
+        for event in &events {
+            match event {
+                PollEvent::Readable { connection } => {
+                    served += echo(poller.connection(connection).unwrap(), &mut room);
+                }
+                PollEvent::Ended { .. } => has_ended = true,
+                _ => {}
+            }
+        }
+        if events.is_empty() && poller.arm() != Arming::Busy {
+            wait_for(&poller);
+        }
+    }
+    assert!(served > 0);
+    client.join().unwrap();
+}
+
+#[test]
+fn a_connect_that_fails_says_so_and_is_over() {
+    let options = Options::default();
+    let mut connecting = Connecting::begin(&address(), options, Duration::from_millis(50)).unwrap();
+    let error = loop {
+        match connecting.try_finish() {
+            Ok(None) => {}
+            Ok(Some(_)) => panic!("nobody listens"),
+            Err(error) => break error,
+        }
+        if connecting.arm() != Arming::Busy {
+            wait_for(&connecting);
+        }
+    };
+    assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Connect), "{error}");
+    assert_eq!(connecting.try_finish().unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(connecting.arm(), Arming::Busy);
+}

@@ -1,0 +1,191 @@
+//! A connection that a program waits for by a descriptor.
+
+use core::fmt;
+use core::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::timed_set::{END, TimedSet};
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::interest::Interest;
+use crate::os::monotonic_ns;
+use crate::watched::{Arming, Member, State, nap_ns, next_set};
+
+/// A connection with a descriptor to wait for, for a program with an event loop of its own.
+///
+/// Try; if there is nothing, [`arm`](Self::arm); unless that says [`Busy`](Arming::Busy), wait until the [descriptor](Self::as_fd) is ready to read; then try again. What comes between a try and the wait makes the
+/// descriptor ready. `arm` also sends the keepalives, so it is to be called after each wait.
+///
+/// ```
+/// # use core::time::Duration;
+/// # use std::os::fd::AsFd;
+/// # use superpipe::{Arming, Connection, Error, Interest, Listener, Options, TryRecv};
+/// # fn main() -> Result<(), Error> {
+/// # let mut listener = Listener::bind(&"localhost:0".parse().unwrap(), Options::default())?;
+/// # let address = listener.local_addr().clone();
+/// # let peer = std::thread::spawn(move || -> Result<(), Error> {
+/// #     let mut connection = listener.accept(Duration::from_secs(30))?;
+/// #     std::thread::sleep(Duration::from_millis(20));
+/// #     connection.send(7, &[b"hello"], Duration::from_secs(30))?;
+/// #     connection.flush(Duration::from_secs(30))
+/// # });
+/// let connection = Connection::connect(&address, Options::default(), Duration::from_secs(30))?;
+/// let mut waitable = connection.into_waitable().map_err(|(_, error)| error)?;
+/// let mut message = [0; 64];
+/// let received = loop {
+///     if let TryRecv::Received(received) = waitable.connection().try_recv(&mut [&mut message])? {
+///         break received;
+///     }
+///     if waitable.arm(Interest::default()) != Arming::Busy {
+///         // epoll_wait, ppoll, or an event loop: until the descriptor is ready to read.
+///         let mut fds = [rustix::event::PollFd::new(&waitable, rustix::event::PollFlags::IN)];
+///         rustix::event::poll(&mut fds, None).unwrap();
+///     }
+/// };
+/// assert_eq!(&message[..received.bytes], b"hello");
+/// # drop(waitable);
+/// # peer.join().unwrap()
+/// # }
+/// ```
+pub struct WaitableConnection {
+    member: Member,
+    set: TimedSet,
+    /// Requests in a row that found nothing to do, and nobody to wake this end.
+    naps: u32,
+    /// When to look while it is armed.
+    look_at_ns: u64,
+}
+
+impl Connection {
+    /// Gives it a descriptor to wait for, which costs two of the process.
+    ///
+    /// # Errors
+    /// `Os`: too many files are open, or the system can watch no more. The connection is in the error, as it was.
+    #[cfg_attr(
+        feature = "verbs",
+        expect(clippy::result_large_err, reason = "the connection is no part of what failed, and goes on")
+    )]
+    pub fn into_waitable(self) -> Result<WaitableConnection, (Self, Error)> {
+        let set = match TimedSet::new() {
+            Ok(set) => set,
+            Err(error) => return Err((self, error.into())),
+        };
+        let mut member = Member::new(self, (next_set(), END), monotonic_ns());
+        member.state = State::Active(0);
+        match member.watch(&set.epoll) {
+            Ok(()) => Ok(WaitableConnection { member, set, naps: 0, look_at_ns: 0 }),
+            Err(error) => {
+                member.release(&set.epoll);
+                Err((member.into_connection(), error.into()))
+            }
+        }
+    }
+}
+
+impl WaitableConnection {
+    /// Returns the connection, for its calls. Its peer does not wake it from now on, until the next [`arm`](Self::arm). Another connection may be put in its place.
+    pub fn connection(&mut self) -> &mut Connection {
+        self.disarm();
+        self.member.touch()
+    }
+
+    /// Asks for a wake-up once something can be done of what `interest` names, or the connection has ended, and looks once more. Sends a keepalive if one is due.
+    ///
+    /// To be called when tries have found nothing, and after each wait. [`Busy`](Arming::Busy) may also mean that nothing is there: then the next call after a try says so.
+    pub fn arm(&mut self, interest: Interest) -> Arming {
+        let now_ns = monotonic_ns();
+        if self.set.drain() {
+            match self.member.state {
+                State::Armed => self.disarm(),
+                State::Active(_) | State::Ended => self.member.check_peer(),
+            }
+        }
+        self.member.interest = interest;
+        let is_watched = self.member.watch(&self.set.epoll).is_ok();
+        if now_ns >= self.member.keepalive_ns() {
+            let [is_busy, has_fallen_silent] = self.member.tend(now_ns);
+            if has_fallen_silent {
+                return self.busy();
+            }
+            if is_busy {
+                self.disarm();
+            }
+        }
+        if self.finds_work() {
+            return self.busy();
+        }
+        if self.member.state == State::Armed {
+            if now_ns >= self.look_at_ns {
+                self.member.look_less_often();
+                self.look_at_ns = self.member.look_again(now_ns);
+            }
+        } else {
+            let look_again_ns = if is_watched { self.member.arm() } else { None };
+            let Some(look_again_ns) = look_again_ns else { return self.nap(now_ns) };
+            self.look_at_ns = self.member.set_look_again(look_again_ns, now_ns);
+            (self.member.state, self.naps) = (State::Armed, 0);
+        }
+        let at_ns = self.look_at_ns.min(self.member.keepalive_ns());
+        self.set.set_timer(at_ns, now_ns);
+        Arming::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }
+    }
+
+    /// Returns true while the peer has shown no life for the [idle timeout](crate::Options::idle_timeout), which is counted by calls of [`arm`](Self::arm). The first of these that finds it so returns
+    /// [`Busy`](Arming::Busy). The connection can still be used.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        self.member.is_silent()
+    }
+
+    /// Returns the connection without its descriptor.
+    #[must_use]
+    pub fn into_connection(self) -> Connection {
+        let Self { mut member, set, .. } = self;
+        member.release(&set.epoll);
+        member.into_connection()
+    }
+
+    /// Looks for what is wanted, and for the end.
+    fn finds_work(&mut self) -> bool {
+        let look = self.member.look();
+        look.is_readable || look.is_writable || look.has_ended
+    }
+
+    fn busy(&mut self) -> Arming {
+        self.disarm();
+        self.naps = 0;
+        Arming::Busy
+    }
+
+    /// Nobody wakes this end: a job goes on, something that is not wanted has arrived, or something is there now.
+    fn nap(&mut self, now_ns: u64) -> Arming {
+        self.naps = self.naps.saturating_add(1);
+        if self.naps == 1 || self.finds_work() {
+            return Arming::Busy;
+        }
+        let at_ns = now_ns.saturating_add(nap_ns(self.naps)).min(self.member.keepalive_ns());
+        self.set.set_timer(at_ns, now_ns);
+        Arming::Pending
+    }
+
+    fn disarm(&mut self) {
+        if self.member.state == State::Armed {
+            self.member.disarm();
+            self.member.state = State::Active(0);
+            self.member.note_polled(monotonic_ns());
+        }
+    }
+}
+
+impl AsFd for WaitableConnection {
+    /// Returns a descriptor that becomes ready to read when there may be something to do. Nothing else may be done with it than to wait for it.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+impl fmt::Debug for WaitableConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitableConnection").field("state", &self.member.state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! The descriptors of one end, with a timer.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::os::OsError;
+use crate::os::epoll::Epoll;
+use crate::os::timer::Timer;
+
+/// Number of the end's own descriptors, and of the timer.
+pub(super) const END: u64 = 0;
+const TIMER: u64 = u64::MAX;
+
+/// A set of descriptors, which is ready when one of them became ready or a time has come.
+#[derive(Debug)]
+pub(super) struct TimedSet {
+    pub(super) epoll: Epoll,
+    timer: Timer,
+}
+
+impl TimedSet {
+    /// Makes one that holds only its timer.
+    ///
+    /// # Errors
+    /// Too many files are open.
+    pub(super) fn new() -> Result<Self, OsError> {
+        let (epoll, timer) = (Epoll::new()?, Timer::new()?);
+        epoll.watch(timer.as_fd(), TIMER)?;
+        Ok(Self { epoll, timer })
+    }
+
+    /// Takes what became ready. Returns true if that was more than the timer.
+    pub(super) fn drain(&self) -> bool {
+        let mut is_ready = false;
+        for number in self.epoll.ready() {
+            is_ready |= number != TIMER;
+        }
+        is_ready
+    }
+
+    /// Makes the set ready at a time of the monotonic clock; `u64::MAX`: at none.
+    pub(super) fn set_timer(&mut self, at_ns: u64, now_ns: u64) {
+        self.timer.set(at_ns, now_ns);
+    }
+}
+
+impl AsFd for TimedSet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
