@@ -105,7 +105,8 @@ enum Text {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+    /// Makes an error, for a layer above this library. The text is a phrase without a capital letter: the cause, and the remedy if there is one.
+    pub fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: Text::Written(text.into()) }
     }
 

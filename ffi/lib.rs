@@ -86,7 +86,10 @@ pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
 pub use superpipe_core::driver::setup;
 pub use superpipe_core::driver::setup::{LandingMode, Tuning};
-pub use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation, WaitStrategyParseError};
+pub use superpipe_core::driver::{
+    Drive, IncomingStream, OutgoingStream, Received, RecvOperation, SendOperation, StreamRead,
+    WaitStrategyParseError,
+};
 pub use superpipe_core::plan;
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;

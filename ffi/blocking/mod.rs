@@ -3,7 +3,7 @@
 //! ```text
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each; pending_connect, connect_thread: beside others
 //! accepting                      the half-open connections of a listener
-//! sending, receiving, cold       messages            send_stream, recv_stream   streams
+//! sending, receiving, cold       messages            send_stream, recv_stream   streams; streaming: by calls that never wait
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
 //! waiting, descriptor_waiting    the loops around core's driver
@@ -64,6 +64,7 @@ mod route;
 mod send_stream;
 mod sending;
 mod shm;
+mod streaming;
 #[cfg(test)]
 mod tests;
 mod trusted;

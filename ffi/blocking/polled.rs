@@ -184,6 +184,22 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         fabric.has_unwoken(driver.endpoint().link())
     }
 
+    /// Acknowledges what was taken, unless more is there. Wakes nobody: an answer would wake the peer a second time.
+    pub(crate) fn settle(&mut self) {
+        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        if !driver.endpoint().is_readable(fabric) {
+            let endpoint = driver.endpoint_mut();
+            fabric.set_quiet(endpoint.link_mut(), true);
+            endpoint.acknowledge(fabric);
+            fabric.set_quiet(endpoint.link_mut(), false);
+        }
+    }
+
+    /// Returns the count of the peer's activity.
+    pub(crate) fn activity(&mut self) -> u64 {
+        self.access().driver.endpoint().activity()
+    }
+
     /// Returns for how long the peer may be silent.
     pub(crate) fn idle_timeout_ns(&mut self) -> u64 {
         self.access().options.idle_timeout_ns()

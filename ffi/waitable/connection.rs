@@ -4,6 +4,8 @@ use core::fmt;
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use superpipe_core::driver::WaitFailed;
+
 use super::timed_set::{END, TimedSet};
 use crate::connection::Connection;
 use crate::error::Error;
@@ -92,7 +94,13 @@ impl WaitableConnection {
     /// Asks for a wake-up once something can be done of what `interest` names, or the connection has ended, and looks once more. Sends a keepalive if one is due.
     ///
     /// To be called when tries have found nothing, and after each wait. [`Busy`](Arming::Busy) may also mean that nothing is there: then the next call after a try says so.
+    #[inline]
     pub fn arm(&mut self, interest: Interest) -> Arming {
+        self.arm_within(interest, Duration::MAX)
+    }
+
+    /// The same, and has the descriptor be ready after `at_most`: for a program that waits for an acknowledgement ([`Connection::flush`]), which may come without a wake-up.
+    pub fn arm_within(&mut self, interest: Interest, at_most: Duration) -> Arming {
         let now_ns = monotonic_ns();
         if self.set.drain() {
             match self.member.state {
@@ -125,16 +133,34 @@ impl WaitableConnection {
             self.look_at_ns = self.member.set_look_again(look_again_ns, now_ns);
             (self.member.state, self.naps) = (State::Armed, 0);
         }
-        let at_ns = self.look_at_ns.min(self.member.keepalive_ns());
+        let most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+        let at_ns = self.look_at_ns.min(self.member.keepalive_ns()).min(now_ns.saturating_add(most_ns));
         self.set.set_timer(at_ns, now_ns);
         Arming::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }
     }
 
-    /// Returns true while the peer has shown no life for the [idle timeout](crate::Options::idle_timeout), which is counted by calls of [`arm`](Self::arm). The first of these that finds it so returns
-    /// [`Busy`](Arming::Busy). The connection can still be used.
+    /// Checks that the peer has shown life within the [idle timeout](crate::Options::idle_timeout), which is counted by calls of [`arm`](Self::arm). The first of these that finds it silent returns
+    /// [`Busy`](Arming::Busy).
+    ///
+    /// # Errors
+    /// `Timeout`: it is silent. The connection can still be used.
+    pub fn check_silence(&mut self) -> Result<(), Error> {
+        match self.member.is_silent() {
+            false => Ok(()),
+            true => Err(Error::late(WaitFailed::Silent(self.member.idle_timeout_ns()))),
+        }
+    }
+
+    /// Acknowledges what was taken, unless more is there. Otherwise acknowledgements go out when a quarter of the landing buffer was taken, by the next [`arm`](Self::arm), or after some tries that found nothing: for a
+    /// program that took something and may not call anything of this connection for long. The peer may wait for them ([`Connection::flush`]).
+    pub fn settle(&mut self) {
+        self.member.settle();
+    }
+
+    /// Returns a count that changes with everything that arrives from the peer: data that is taken, acknowledgements, keepalives. For a program of which several parts wait for one connection.
     #[must_use]
-    pub const fn is_silent(&self) -> bool {
-        self.member.is_silent()
+    pub fn activity(&mut self) -> u64 {
+        self.member.activity()
     }
 
     /// Returns the connection without its descriptor.

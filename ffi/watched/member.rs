@@ -203,6 +203,21 @@ impl Member {
         rounded(now_ns, now_ns.saturating_add(self.look_again_ns))
     }
 
+    /// Acknowledges what was taken, unless more is there.
+    pub(crate) fn settle(&mut self) {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.settle());
+    }
+
+    /// Returns the count of the peer's activity.
+    pub(crate) fn activity(&mut self) -> u64 {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.activity())
+    }
+
+    /// Returns for how long the peer may be silent.
+    pub(crate) fn idle_timeout_ns(&mut self) -> u64 {
+        dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.idle_timeout_ns())
+    }
+
     /// Returns true while the peer has been silent for the idle timeout.
     pub(crate) const fn is_silent(&self) -> bool {
         self.is_silent

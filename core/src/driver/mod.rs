@@ -20,6 +20,7 @@ mod receiving;
 mod releasing;
 mod sending;
 pub mod setup;
+mod streaming;
 mod wait;
 mod warming;
 mod zero_copy;
@@ -42,6 +43,7 @@ pub use pace::{Rest, SPIN_ROUNDS, WaitStrategy, WaitStrategyParseError, YIELD_RO
 pub use receiving::{Received, RecvFailed, RecvOperation, RefusedRecv};
 pub use releasing::RELEASE_AFTER_NS;
 pub use sending::{SendFailed, SendOperation};
+pub use streaming::{IncomingStream, OutgoingStream, StreamRead};
 pub use wait::{ATTEMPTS_PER_ROUND, BUSY_ROUNDS_PER_CHECK, Next, Wait, WaitFailed};
 pub use warming::{WarmUp, WarmUpFailed, WarmUpPlan};
 
@@ -116,8 +118,8 @@ impl fmt::Display for Ended {
 /// - *Tries* do at once what they can: [`try_send`](Self::try_send), [`try_recv`](Self::try_recv),
 ///   [`try_peek`](Self::try_peek). After a number of them that found nothing, [`count_empty`](Self::count_empty) asks for a
 ///   [`progress`](Self::progress), and [`is_tick_due`](Self::is_tick_due) for a [`tick`](Self::tick).
-/// - *Operations* are values that the caller keeps: [`SendOperation`], [`RecvOperation`] and [`WarmUp`], and the streams' calls on
-///   [`endpoint`](Self::endpoint). Each is driven until it is [`Drive::Done`], or cancelled.
+/// - *Operations* are values that the caller keeps: [`SendOperation`], [`RecvOperation`], [`OutgoingStream`], [`IncomingStream`] and
+///   [`WarmUp`]. Each is driven until it is [`Drive::Done`], or cancelled.
 /// - *Waiting* is [`Wait`]: [`round`](Self::round) after attempts, then the step that it returns: rest, or
 ///   [`check_time`](Self::check_time) with the time. The caller reports the peer's death by [`note_peer_gone`](Self::note_peer_gone).
 ///

@@ -38,6 +38,7 @@ mod quiet;
 mod receiving;
 mod releasing;
 mod sending;
+mod streaming;
 mod trying;
 mod vast;
 mod waiting;
