@@ -16,6 +16,7 @@ if [[ " $* " == *" --quick "* ]]; then
     "$programs/first_message" --quick
     "$programs/planned_ways" --quick
     "$programs/polling" --quick
+    "$programs/tokio_ping" --quick
     "$programs/limit_one_copy" --rounds 1 --seconds-per-config 0.0001 --sizes 1M --way ring,one,split,registered,trusted --probe
 else
     cargo build --locked --release -p superpipe-bench -p superpipe-tools --bins

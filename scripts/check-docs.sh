@@ -95,7 +95,7 @@ paths() {
                 say "$file: names $path, which does not exist"
                 bad=1
             fi
-        done < <(grep -oE '`(bench|bins|core|docs|examples|ffi|freestanding|gantt|scripts|sim|soak|testkit|vm)/[A-Za-z0-9_./-]+(:[0-9]+)?`' "$file" | sed -E 's/`//g; s/:[0-9]+$//' | sort -u || true)
+        done < <(grep -oE '`(async|bench|bins|core|docs|examples|ffi|freestanding|gantt|scripts|sim|soak|testkit|vm)/[A-Za-z0-9_./-]+(:[0-9]+)?`' "$file" | sed -E 's/`//g; s/:[0-9]+$//' | sort -u || true)
     done < <(texts | grep -vE '^./(CHANGELOG.md$|bench/src/.*\.md$)')
     [[ $bad -eq 0 ]] || die "the paths above do not exist"
 }

@@ -104,6 +104,9 @@ ffi/fabric/shm/socket.rs             waits for a packet
 ffi/poller.rs                        the shell of many drivers
 ffi/poller/round.rs                  the same
 ffi/verbs/src/wait.rs                waits for an event
+ffi/waitable/connecting.rs           a driver that a program waits for
+ffi/waitable/connection.rs           the same
+ffi/waitable/listener.rs             the same
 LIST
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs examples/*.rs and those of superpipe-verbs; each checks itself and ends by itself. Examples over RDMA run at the first address of
+# Runs examples/*.rs and those of superpipe-tokio and superpipe-verbs; each checks itself and ends by itself. Examples over RDMA run at the first address of
 # SUPERPIPE_RDMA. Without it they must name what is missing and exit with 69; vm/tests/rdma and vm/tests/verbs run them over devices.
 . "$(dirname "$0")/lib.sh"
 
@@ -20,7 +20,7 @@ without_device() {
 }
 
 stage build-examples cargo build "${tested[@]}" --profile test --examples
-for source in examples/*.rs ffi/verbs/examples/*.rs; do
+for source in examples/*.rs async/examples/*.rs ffi/verbs/examples/*.rs; do
     [[ -e $source ]] || die "$source: no example"
     name=$(basename "$source" .rs)
     case $name in

@@ -49,7 +49,10 @@ impl Connection {
     ///
     /// # Panics
     /// The runtime's I/O is not enabled.
-    #[expect(clippy::result_large_err, reason = "the connection is no part of what failed, and goes on")]
+    #[cfg_attr(
+        feature = "verbs",
+        expect(clippy::result_large_err, reason = "the connection is no part of what failed, and goes on")
+    )]
     pub fn from_blocking(connection: superpipe::Connection) -> Result<Self, (superpipe::Connection, Error)> {
         let (peer, description) = (connection.peer(), connection.description());
         let waitable = connection.into_waitable()?;
@@ -68,7 +71,7 @@ impl Connection {
     ///
     /// # Errors
     /// A part of a message was received by a [`recv_message`](Self::recv_message) that was dropped, and would be lost: call that again. The connection is in the error.
-    #[expect(clippy::result_large_err, reason = "the connection goes on")]
+    #[cfg_attr(feature = "verbs", expect(clippy::result_large_err, reason = "the connection goes on"))]
     pub fn into_blocking(self) -> Result<superpipe::Connection, (Self, Error)> {
         if self.recv.shared.lock().receiving.is_some() {
             let text = "a message was received in part: call recv_message again, or reject it";

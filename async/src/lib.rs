@@ -62,3 +62,7 @@ pub use stream::{RecvStream, SendStream};
 pub use superpipe::{
     Address, Deadline, Description, Error, ErrorKind, Incoming, Length, Options, Peer, Reason, Received,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

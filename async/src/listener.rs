@@ -30,6 +30,7 @@ impl Listener {
     ///
     /// # Panics
     /// The runtime's I/O is not enabled.
+    #[expect(clippy::result_large_err, reason = "the listener is no part of what failed, and goes on")]
     pub fn from_blocking(listener: superpipe::Listener) -> Result<Self, (superpipe::Listener, Error)> {
         let waitable = listener.into_waitable()?;
         Source::new(waitable).map(Self).map_err(|(waitable, error)| (waitable.into_listener(), error))

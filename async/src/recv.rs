@@ -49,7 +49,7 @@ pub(crate) fn continue_message(inner: &mut Inner, bytes_max: usize) -> Result<At
         Drive::Done(Received { tag, bytes }) => {
             let Receiving { mut buffer, .. } = receiving;
             buffer.truncate(bytes);
-            return Ok(Attempt::Done(Message { tag, bytes: buffer }));
+            Ok(Attempt::Done(Message { tag, bytes: buffer }))
         }
         Drive::Moved => {
             inner.receiving = Some(receiving);

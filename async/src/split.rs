@@ -84,7 +84,7 @@ impl SendHalf {
     ///
     /// # Errors
     /// They are not of one connection, and are returned.
-    #[expect(clippy::result_large_err, reason = "both halves go on")]
+    #[cfg_attr(feature = "verbs", expect(clippy::result_large_err, reason = "both halves go on"))]
     pub fn reunite(self, other: RecvHalf) -> Result<Connection, (Self, RecvHalf)> {
         if Arc::ptr_eq(&self.shared, &other.shared) {
             Ok(Connection::of(self, other))

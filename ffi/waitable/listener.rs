@@ -25,6 +25,7 @@ impl Listener {
     ///
     /// # Errors
     /// `Os`: too many files are open, or the system can watch no more. The listener is in the error, as it was.
+    #[expect(clippy::result_large_err, reason = "the listener is no part of what failed, and goes on")]
     pub fn into_waitable(self) -> Result<WaitableListener, (Self, Error)> {
         let listening = Listening::new(self.into_acceptor());
         let set = TimedSet::new().and_then(|set| listening.watch(&set.epoll, END).map(|()| set));

@@ -165,7 +165,7 @@ impl Member {
         let has_unwoken = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_unwoken());
         let most_ns = if has_unwoken { UNANSWERED_NS } else { ANSWERED_NS };
         if self.look_again_ns < most_ns {
-            self.look_again_ns = 2 * self.look_again_ns;
+            self.look_again_ns *= 2;
         } else if !has_unwoken {
             self.look_again_ns = u64::MAX;
         }

@@ -94,7 +94,7 @@ impl Kept for superpipe_tokio::Connection {
 }
 
 #[test]
-fn a_dropped_send_that_has_begun_is_cancelled_and_the_peer_is_told() {
+fn a_dropped_send_that_has_begun_is_cancelled() {
     in_both(|| async {
         let [mut one, mut other] = pair(Options::default()).await;
         let long = payload(3_000_000, 2);

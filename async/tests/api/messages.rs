@@ -72,7 +72,7 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
-fn short_messages_are_taken_into_borrowed_memory_and_longer_ones_are_left() {
+fn long_messages_are_left_by_borrowed_memory() {
     in_both(|| async {
         let [mut one, mut other] = pair(Options::default()).await;
         let sending = tokio::spawn(async move {
