@@ -114,7 +114,8 @@ impl Drop for RdmaConnection {
         if !self.cm.get_mut().is_kept_open() {
             return;
         }
-        if self.state != State::Open || self.queue.is_idle() || !self.ask_for_completion() {
+        // To a peer that has left nothing can be delivered, and a device may retry for half a second.
+        if !self.is_alive() || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }
         let deadline_ns = self.ends_by();
@@ -123,6 +124,9 @@ impl Drop for RdmaConnection {
             if self.poll() == 0 {
                 polls += 1;
                 if polls > SPINS {
+                    if !self.is_alive() {
+                        return;
+                    }
                     thread::sleep(Duration::from_micros(50));
                 }
             }
