@@ -1,8 +1,9 @@
 //! Connections: the calls of one end. Each chooses the fabric ([`dispatch`]) and hands the call to its blocking shell.
 
-use core::fmt;
+mod loans;
 mod planning;
 
+use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
 use core::ops::Range;

@@ -7,6 +7,7 @@
 //! - [`Poller`]: many connections and listeners in one thread.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
+//! - [`Loan`]: messages that are read in place.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
 //! - [`TrustedBuf`]: memory that a trusted peer writes, so that both ends copy a part of a message at once.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
@@ -49,6 +50,7 @@ mod description;
 mod error;
 mod interest;
 mod listener;
+mod loan;
 mod options;
 mod outcome;
 mod poller;
@@ -72,9 +74,10 @@ pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use interest::Interest;
 pub use listener::Listener;
+pub use loan::{Loan, LoanSpan, LoanSpans};
 pub use options::{Options, PeerTrust};
 pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
-pub use outcome::{TryRecv, TrySend};
+pub use outcome::{TryRecv, TryRecvLoan, TrySend};
 pub use poller::{Key, PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
@@ -88,7 +91,7 @@ pub use superpipe_core::plan;
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{
-    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, Length, Planned, Protocol, Reason,
+    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, LOANS_MAX, Length, Planned, Protocol, Reason,
     SIZE_CLASSES, WindowReason, size_class_bytes,
 };
 pub use trusted_buf::TrustedBuf;

@@ -3,6 +3,8 @@
 use superpipe_core::Incoming;
 use superpipe_core::driver::Received;
 
+use crate::loan::Loan;
+
 /// Result of [`Connection::try_send`](crate::Connection::try_send).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrySend {
@@ -30,4 +32,23 @@ pub enum TryRecv {
     /// when it began: with landing on demand, of more than 2,672 bytes. A message out of a registered buffer that is mapped here is complete at
     /// once, whatever its length.
     Incomplete(Incoming),
+}
+
+/// Result of [`Connection::try_recv_loan`](crate::Connection::try_recv_loan).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum TryRecvLoan {
+    /// No message has arrived.
+    Nothing,
+    /// A message, in place.
+    Loan(Loan),
+    /// A message has arrived in part: try again.
+    Incomplete(Incoming),
+    /// What is next cannot be read in place, and is still there: receive it with another call, such as
+    /// [`Connection::recv_into`](crate::Connection::recv_into). It is a stream, or a message that does not lie in the landing buffer as a whole: one whose
+    /// sender waits for the CTS (more than 64 KiB, unless it was [reserved](crate::Connection::reserve)), one that is longer than the landing
+    /// buffer, one in memory that is mapped here, or one that another call has begun to take.
+    Elsewhere(Incoming),
+    /// [`LOANS_MAX`](crate::LOANS_MAX) loans are held: give one back, or receive the message with another call. It is still there.
+    Full(Incoming),
 }

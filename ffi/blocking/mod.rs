@@ -6,6 +6,7 @@
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
+//! loans                          messages that are read in place
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! polled                         looks at a connection that a poller drives beside others
@@ -51,6 +52,7 @@ mod io_vectors;
 mod keepalive_thread;
 mod lending;
 mod listener_clock;
+mod loans;
 mod new_connection;
 mod pending_connect;
 pub(crate) mod polled;
@@ -104,6 +106,14 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         let endpoint = Endpoint::new(&fabric, attachment, negotiated.config, Origin::default())
             .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
         Ok(Exclusive::new(HostDriver::new(endpoint, fabric, options), budget).into())
+    }
+
+    /// Returns the driver.
+    fn host(&self) -> &HostDriver<F> {
+        match &self.access {
+            Some(access) => access,
+            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
+        }
     }
 
     /// Splits the connection into two halves.

@@ -7,6 +7,7 @@ mod exposing;
 mod fingerprint;
 mod growing;
 mod job_times;
+mod loans;
 mod mailbox;
 mod notifications;
 mod planning;
@@ -20,6 +21,7 @@ mod zero_copy;
 
 pub use counters::Counters;
 pub(crate) use exposing::ExposedSend;
+pub use loans::RefusedLoan;
 pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
@@ -29,7 +31,7 @@ use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
 use crate::fabric::{Fabric, times_copies};
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
-use crate::receive::Receiver;
+use crate::receive::{Loans, Receiver};
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};
 use crate::wire::ack::Ack;
@@ -132,6 +134,7 @@ pub struct Endpoint<F: Fabric> {
     config: Config,
     sender: Sender<F>,
     receiver: Receiver<F>,
+    loans: Loans<F::Region>,
     growth: Option<Growth<F>>,
     outbox: Outbox,
     inbox: Inbox,
@@ -188,6 +191,7 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender: Sender::new(peer_landing, &config, kernels, credits, &origin),
             receiver: Receiver::new(landing, &config, kernels, &origin),
+            loans: Loans::new(),
             growth: growth.map(|terms| Growth::new(&terms, landing, peer_landing.memory)),
             outbox: Outbox::new(controls),
             acked: Ack { blocks, controls: inbox.consumed(), keepalives, timing: Timing::NONE },
