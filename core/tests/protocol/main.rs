@@ -30,6 +30,7 @@ mod hints;
 mod honest;
 mod hostile;
 mod laps;
+mod loans;
 mod model;
 mod no_alloc;
 mod pacing;

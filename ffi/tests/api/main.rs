@@ -10,6 +10,7 @@ mod failures;
 mod flipping;
 mod handshake;
 mod large_buffers;
+mod loans;
 mod messages;
 mod odd_order;
 mod pressure;
