@@ -1,6 +1,7 @@
 //! One end of a connection: both halves, mailbox, acknowledgements and notifications.
 
 mod acknowledging;
+mod building;
 mod counters;
 mod driving;
 mod exposing;
@@ -19,6 +20,7 @@ mod sending_at_once;
 mod splitting;
 mod zero_copy;
 
+pub use building::RefusedReserve;
 pub use counters::Counters;
 pub(crate) use exposing::ExposedSend;
 pub use loans::RefusedLoan;
@@ -115,7 +117,8 @@ pub struct Incoming {
 ///
 /// Three kinds of methods. *Sending*: [`try_send`](Self::try_send) for what fits at once;
 /// [`start`](Self::start), then [`push`](Self::push) or [`reserve`](Self::reserve) and [`commit`](Self::commit), then
-/// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel). *Receiving*: [`incoming`](Self::incoming), then
+/// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel); [`reserve_message`](Self::reserve_message), then
+/// [`commit_message`](Self::commit_message). *Receiving*: [`incoming`](Self::incoming), then
 /// [`pull`](Self::pull), or [`readable`](Self::readable) and [`consume`](Self::consume), or [`reject`](Self::reject).
 /// *Driving*: [`progress`](Self::progress) whenever no other call makes headway, then
 /// [`poll_event`](Self::poll_event); now and then [`poll_acknowledgements`](Self::poll_acknowledgements) and

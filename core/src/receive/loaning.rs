@@ -1,12 +1,13 @@
 //! The message at the head becomes a loan, which the application reads in place, and the receiving half goes on behind it.
 
-use super::loans::{Filled, Loaned, Part};
+use super::loans::Loaned;
 use super::{Chunk, Head, Receiver, Way};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
 use crate::wire::header::Length;
 use crate::wire::layout::Landing;
+use crate::wire::part::{Filled, Part};
 
 /// Result of [`Receiver::take_loan`].
 #[derive(Clone, Copy, Debug)]
