@@ -1,5 +1,6 @@
 //! Connections: the calls of one end. Each chooses the fabric ([`dispatch`]) and hands the call to its blocking shell.
 
+mod building;
 mod loans;
 mod planning;
 

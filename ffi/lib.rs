@@ -7,7 +7,7 @@
 //! - [`Poller`]: many connections and listeners in one thread.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
-//! - [`Loan`]: messages that are read in place.
+//! - [`Loan`] and [`Reserved`]: messages that are read, and built, in place.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
 //! - [`TrustedBuf`]: memory that a trusted peer writes, so that both ends copy a part of a message at once.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
@@ -56,6 +56,7 @@ mod outcome;
 mod poller;
 mod recv_buf;
 mod registered_buf;
+mod reserved;
 mod split;
 mod stream;
 mod trusted_buf;
@@ -77,10 +78,11 @@ pub use listener::Listener;
 pub use loan::{Loan, LoanSpan, LoanSpans};
 pub use options::{Options, PeerTrust};
 pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
-pub use outcome::{TryRecv, TryRecvLoan, TrySend};
+pub use outcome::{TryRecv, TryRecvLoan, TryReserve, TrySend};
 pub use poller::{Key, PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
+pub use reserved::{Reserved, ReservedSpan, ReservedSpans};
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]

@@ -4,6 +4,7 @@ use superpipe_core::Incoming;
 use superpipe_core::driver::Received;
 
 use crate::loan::Loan;
+use crate::reserved::Reserved;
 
 /// Result of [`Connection::try_send`](crate::Connection::try_send).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,4 +52,14 @@ pub enum TryRecvLoan {
     Elsewhere(Incoming),
     /// [`LOANS_MAX`](crate::LOANS_MAX) loans are held: give one back, or receive the message with another call. It is still there.
     Full(Incoming),
+}
+
+/// Result of [`Connection::try_reserve`](crate::Connection::try_reserve).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum TryReserve {
+    /// Space for the message.
+    Reserved(Reserved),
+    /// There is no room now, a larger landing buffer was asked for, or another transfer is open: try again.
+    Pending,
 }

@@ -6,7 +6,7 @@
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
-//! loans                          messages that are read in place
+//! loans, building                messages that are read in place, and built in place
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! polled                         looks at a connection that a poller drives beside others
@@ -39,6 +39,7 @@ pub(crate) mod dispatch;
 
 mod accepting;
 mod access;
+mod building;
 mod cold;
 mod connect_thread;
 mod connecting;

@@ -98,6 +98,12 @@ impl<F: Fabric> Endpoint<F> {
         self.sender.message_span(message, offset)
     }
 
+    /// Returns true while a message is reserved.
+    #[must_use]
+    pub fn is_building(&self) -> bool {
+        self.sender.is_building()
+    }
+
     /// Returns true while a reserved message is neither committed nor abandoned, and the connection is open.
     #[must_use]
     pub fn is_reserved(&self, message: ReservedMessage) -> bool {

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod attacks;
+mod building;
 mod closing;
 mod cold;
 mod copying;
