@@ -322,6 +322,31 @@ fn this_end_moves_only_once_the_message_is_sent<F: TestFabric>(_: FlagPlace) {
     assert!(t.reserve(1, 5000).is_ok(), "{}", F::NAME);
 }
 
+/// A message needs more than the window: the lap goes on to the end of the ring, and the next one has what the message needs of it.
+#[test]
+fn a_message_that_is_longer_than_the_window_has_its_laps() {
+    for begin in 0..16 {
+        let mut t = Ends::<Direct>::of(APART, 16);
+        for tag in 0..begin {
+            t.ends[0].try_send(&mut t.fabric, tag, &[b"x"]).unwrap();
+            assert_eq!(t.receive(true), (tag, b"x".to_vec()));
+            t.settle();
+        }
+        t.ends[0].set_window(Some(4 * 256));
+        for tag in 0..50 {
+            let bytes = if tag % 3 == 0 { 16 * 256 } else { 700 };
+            let message = t.reserve(tag, bytes).unwrap();
+            t.write(message, &payload(tag, bytes), &mut Rng::new(tag));
+            t.commit(message).unwrap();
+            assert!(t.receive(tag % 2 == 0) == (tag, payload(tag, bytes)), "{begin}: {tag}");
+            t.settle();
+            t.ends[0].try_send(&mut t.fabric, 99, &[&payload(9, 600)]).unwrap();
+            assert!(t.receive(true) == (99, payload(9, 600)), "{begin}: behind {tag}");
+            t.settle();
+        }
+    }
+}
+
 /// Messages that are built and others, in a ring whose window changes, received by loans, given back late, and by copies.
 fn mixed<F: TestFabric>(flags: FlagPlace, block_count: u32, arrival: Arrival, seed: u64) {
     let mut t = Ends::<F>::new(&setup(flags, block_count), arrival);
