@@ -7,7 +7,8 @@ use crate::blocking::dispatch::{AnyConnection, dispatch};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::outcome::TryReserve;
-use crate::reserved::{Reserved, ReservedSpans};
+use crate::reserved::Reserved;
+use crate::reserved_spans::ReservedSpans;
 
 impl Connection {
     /// Reserves space for a message of `bytes` bytes where it is sent from, to build it in place: no copy is made. Until it is

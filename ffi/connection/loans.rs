@@ -6,7 +6,8 @@ use super::Connection;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
 use crate::deadline::Deadline;
 use crate::error::Error;
-use crate::loan::{Loan, LoanSpans};
+use crate::loan::Loan;
+use crate::loan_spans::LoanSpans;
 use crate::outcome::TryRecvLoan;
 
 impl Connection {

@@ -83,7 +83,7 @@ on_both! {
 }
 
 fn payload(tag: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (tag as usize * 31 + at).to_le_bytes()[0]).collect()
+    (0..bytes as u64).map(|at| (tag * 31 + at).to_le_bytes()[0]).collect()
 }
 
 fn the_oldest_loan_stops_its_direction_and_nothing_else<F: TestFabric>(flags: FlagPlace) {

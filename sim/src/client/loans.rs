@@ -84,8 +84,11 @@ impl<F: PairFabric> ClientPair<F> {
         assert!(is_same || self.is_unchecked(), "a loan of {} bytes has changed", loan.bytes);
     }
 
-    /// Gives a loan back that is drawn, and sometimes again.
+    /// Gives a loan back that is drawn, and sometimes one again whose place may be taken.
     pub(super) fn give_back(&mut self, side: usize) {
+        if self.clients[side].rng.one_in(4) {
+            self.give_back_stale(side);
+        }
         let client = &mut self.clients[side];
         if client.loans.is_empty() {
             return self.give_back_stale(side);
@@ -99,9 +102,6 @@ impl<F: PairFabric> ClientPair<F> {
         let is_back = client.driver.endpoint_mut().give_back(&mut self.fabric, loan);
         assert!(is_back, "a loan that is held");
         self.count(Call::GiveBack, state, true);
-        if self.clients[side].rng.one_in(4) {
-            self.give_back_stale(side);
-        }
     }
 
     /// Gives a loan back again. That must change nothing.
