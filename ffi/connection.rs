@@ -1,9 +1,11 @@
 //! Connections: the calls of one end. Each chooses the fabric ([`dispatch`]) and hands the call to its blocking shell.
 
-use core::fmt;
+mod building;
+mod loans;
 mod planning;
 mod streaming;
 
+use core::fmt;
 #[cfg(feature = "recorder")]
 use core::iter;
 use core::ops::Range;

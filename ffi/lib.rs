@@ -8,6 +8,7 @@
 //! - [`WaitableConnection`], [`WaitableListener`], [`Connecting`]: each with a descriptor, for an event loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
+//! - [`Loan`] and [`Reserved`]: messages that are read, and built, in place.
 //! - [`RegisteredBuf`]: memory that messages leave and enter without a copy through blocks.
 //! - [`TrustedBuf`]: memory that a trusted peer writes, so that both ends copy a part of a message at once.
 //! - [`RecvBuf`] and [`Connection::recv_into_cold`]: memory that is received into for the first time.
@@ -50,11 +51,15 @@ mod description;
 mod error;
 mod interest;
 mod listener;
+mod loan;
+mod loan_spans;
 mod options;
 mod outcome;
 mod poller;
 mod recv_buf;
 mod registered_buf;
+mod reserved;
+mod reserved_spans;
 mod split;
 mod stream;
 mod trusted_buf;
@@ -75,12 +80,16 @@ pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use interest::Interest;
 pub use listener::Listener;
+pub use loan::Loan;
+pub use loan_spans::{LoanSpan, LoanSpans};
 pub use options::{Options, PeerTrust};
 pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
-pub use outcome::{TryRecv, TrySend};
+pub use outcome::{TryRecv, TryRecvLoan, TryReserve, TrySend};
 pub use poller::{Key, PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
+pub use reserved::Reserved;
+pub use reserved_spans::{ReservedSpan, ReservedSpans};
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
@@ -94,7 +103,7 @@ pub use superpipe_core::plan;
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{
-    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, Length, Planned, Protocol, Reason,
+    Arrival, CopyKernel, Counters, Event, FirstChunk, Incoming, LOANS_MAX, Length, Planned, Protocol, Reason,
     SIZE_CLASSES, WindowReason, size_class_bytes,
 };
 pub use trusted_buf::TrustedBuf;

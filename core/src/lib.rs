@@ -63,7 +63,9 @@ mod zero_copy;
 pub use config::{Config, ConfigError, FirstChunk, Origin, small_layout};
 pub use copying::{CopyKernel, KernelSet, SIZE_CLASSES, WindowReason, size_class_bytes};
 pub use driver::Driver;
-pub use endpoint::{Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX};
+pub use endpoint::{
+    Attachment, Counters, Endpoint, Event, Incoming, REMOTE_WRITE_BYTES_MAX, RefusedLoan, RefusedReserve,
+};
 pub use error::{Closed, Failure, ProtocolError, Reason, RefusedSend, WcError};
 pub use exposing::{EXPOSED_MAX, ExposedState};
 pub use fabric::{Caps, Completion, Fabric, SqFull, WrId};
@@ -75,8 +77,8 @@ pub use memory::{GrowthDelay, GrowthTerms};
 pub use nanos::Nanos;
 pub use planning::{Planned, Planning};
 pub use protocol::Protocol;
-pub use receive::{End, Pulled, Readable, Run, TryRecv};
-pub use send::{Reservation, Schedule, TransferId};
+pub use receive::{End, LOANS_MAX, Loan, Pulled, Readable, Run, TryRecv};
+pub use send::{Reservation, ReservedMessage, Schedule, TransferId};
 pub use slices::bytes_of;
 pub use state::{GrowthState, Leaving, Phase, Providing, Receiving, Requesting, Sending, State};
 pub use wire::arrival::Arrival;

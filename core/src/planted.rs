@@ -52,6 +52,14 @@ pub enum Bug {
     AckBeforeCopy,
     /// The block of an inline message that is thrown away is acknowledged twice.
     BlockAckedTwice,
+    /// Blocks of a message that is lent are acknowledged before it is given back.
+    LoanAckedEarly,
+    /// Blocks of a message that is lent are acknowledged once a newer loan was given back.
+    LoanOutOfOrder,
+    /// A move to another landing buffer acknowledges the blocks of a loan in the one before, and RETIRED does not wait for it.
+    LoanLeftBehind,
+    /// A stale loan is taken for the one in its place.
+    StaleLoanTaken,
     /// A CTS that cannot be sent at once is never sent.
     CtsForgotten,
     /// A REJECT that cannot be sent at once is never sent.
@@ -177,7 +185,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 73] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -193,6 +201,10 @@ impl Bug {
         Self::StaleAckTaken,
         Self::AckBeforeCopy,
         Self::BlockAckedTwice,
+        Self::LoanAckedEarly,
+        Self::LoanOutOfOrder,
+        Self::LoanLeftBehind,
+        Self::StaleLoanTaken,
         Self::CtsForgotten,
         Self::RejectForgotten,
         Self::MailboxOverwritten,

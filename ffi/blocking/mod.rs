@@ -6,6 +6,7 @@
 //! sending, receiving, cold       messages            send_stream, recv_stream   streams; streaming: by calls that never wait
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
+//! loans, building                messages that are read in place, and built in place
 //! waiting, descriptor_waiting    the loops around core's driver
 //! dispatch                       from Connection's enum to the fabric that a connection has
 //! polled                         looks at a connection that a poller drives beside others
@@ -38,6 +39,7 @@ pub(crate) mod dispatch;
 
 mod accepting;
 mod access;
+mod building;
 mod cold;
 mod connect_thread;
 mod connecting;
@@ -51,6 +53,7 @@ mod io_vectors;
 mod keepalive_thread;
 mod lending;
 mod listener_clock;
+mod loans;
 mod new_connection;
 mod pending_connect;
 pub(crate) mod polled;
@@ -111,6 +114,14 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     fn set_peer_idle_timeout(&mut self, timeout: Option<Nanos>) {
         if let Some(timeout) = timeout {
             self.access().driver.set_peer_idle_timeout(timeout);
+        }
+    }
+
+    /// Returns the driver.
+    fn host(&self) -> &HostDriver<F> {
+        match &self.access {
+            Some(access) => access,
+            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
         }
     }
 

@@ -55,7 +55,7 @@ pub enum Way {
 /// # Safety
 /// 1. The addresses that [`source_of`](Self::source_of) and [`place_in`](Self::place_in) return are valid for the bytes
 ///    asked for until the link is dropped.
-/// 2. No reference to these bytes is ever made.
+/// 2. No reference to these bytes is ever made, but by callers of `loan_slices` and `reserved_slices`, who promise that nobody else uses them meanwhile.
 /// 3. The descriptors that [`interests`](Self::interests) and [`sleep_interests`](Self::sleep_interests) return are open until the
 ///    link is dropped.
 pub unsafe trait HostFabric:

@@ -14,7 +14,7 @@ use std::time::Instant;
 use superpipe::{
     Address, Connection, Drive, ErrorKind, Listener, Options, PeerTrust, PollEvent, PollEvents, Poller,
     PollerOptions, Protocol, Reason, Received, RecvOperation, Registered, RegisteredBuf, SendOperation,
-    TrustedBuf, TryRecv, TrySend, Tuning,
+    TrustedBuf, TryRecv, TryRecvLoan, TryReserve, TrySend, Tuning,
 };
 
 struct Counting;
@@ -192,6 +192,7 @@ fn nothing_is_allocated_from_connect_to_close() {
     messages_out_of_registered_buffers_allocate_nothing();
     messages_into_trusted_buffers_allocate_nothing();
     a_poller_allocates_nothing();
+    loans_allocate_nothing();
 }
 
 fn exchanges_allocate_nothing() {
@@ -352,6 +353,45 @@ fn a_poller_allocates_nothing() {
         poller.poll(&mut events, Duration::from_millis(2)).unwrap();
         assert!(events.is_empty());
         let _ = poller.arm();
+    }
+    COUNTS.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Messages of several sizes that are built and read in place, with up to three loans held.
+fn loans_allocate_nothing() {
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-loans.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let mut sender = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    let mut receiver = accepting.join().unwrap();
+    await_begun_threads();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let mut room = vec![0; 64 << 10];
+    let mut held = [None, None, None];
+    COUNTS.store(true, Ordering::Relaxed);
+    for round in 0..300_usize {
+        let (bytes, value) = ([0, 8, 104, 3000, 64 << 10][round % 5], round.to_le_bytes()[0]);
+        room[..bytes].fill(value);
+        let reserved = loop {
+            receiver.progress();
+            match sender.try_reserve(7, bytes).unwrap() {
+                TryReserve::Reserved(reserved) => break reserved,
+                TryReserve::Pending => _ = sender.progress(),
+            }
+        };
+        sender.copy_into(&reserved, 0, &room[..bytes]).unwrap();
+        sender.commit(reserved).unwrap();
+        room[..bytes].fill(!value);
+        let TryRecvLoan::Loan(loan) = receiver.try_recv_loan().unwrap() else { panic!("it is here") };
+        receiver.copy_from_loan(&loan, 0, &mut room[..bytes]).unwrap();
+        assert!(loan.bytes() == bytes && room[..bytes].iter().all(|byte| *byte == value));
+        let spans = receiver.loan_spans(&loan).unwrap();
+        assert_eq!(spans.map(|span| span.len()).sum::<usize>(), bytes);
+        if let Some(older) = held[round % 3].replace(loan) {
+            receiver.give_back(older).unwrap();
+        }
     }
     COUNTS.store(false, Ordering::Relaxed);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);

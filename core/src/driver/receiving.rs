@@ -2,11 +2,11 @@
 
 use super::lent::Lent;
 use super::{Claimed, Drive, Driver};
-use crate::endpoint::Incoming;
+use crate::endpoint::{Incoming, RefusedLoan};
 use crate::error::Reason;
 use crate::fabric::Fabric;
 use crate::job::RecvMemory;
-use crate::receive::{End, Pulled, TryRecv};
+use crate::receive::{End, Loan, Pulled, TryRecv};
 use crate::slices::Cursor;
 use crate::wire::header::Length;
 
@@ -177,6 +177,20 @@ impl<F: Fabric> Driver<F> {
     /// Returns the transfer at the head, once its header has arrived. It stays at the head.
     pub fn try_peek(&mut self, fabric: &mut F) -> Option<Incoming> {
         self.endpoint.incoming(fabric)
+    }
+
+    /// Takes the next message as a loan, as [`Endpoint::take_loan`](crate::Endpoint::take_loan), unless an operation or a stream has begun to take it.
+    ///
+    /// # Errors
+    /// [`RefusedLoan`]. The transfer stays at the head.
+    pub fn try_recv_loan(&mut self, fabric: &mut F) -> Result<Option<Loan>, RefusedLoan> {
+        if self.claimed.is_some()
+            && let Some(incoming) = self.endpoint.incoming(fabric)
+            && self.is_claimed(&incoming)
+        {
+            return Err(RefusedLoan::Elsewhere(incoming));
+        }
+        self.endpoint.take_loan(fabric)
     }
 
     /// Rejects the transfer at the head. Returns false if there is none.

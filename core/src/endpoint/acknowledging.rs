@@ -120,10 +120,10 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     pub(super) fn owes_ack(&self) -> bool {
-        self.acked.blocks != self.receiver.consumed() || self.acked.controls != self.inbox.consumed()
+        self.acked.blocks != self.released() || self.acked.controls != self.inbox.consumed()
     }
 
-    /// Acknowledges all that was consumed. Returns true once nothing is left to acknowledge; the peer may wait for it.
+    /// Acknowledges all that was consumed and is not lent. Returns true once nothing is left to acknowledge; the peer may wait for it.
     pub(super) fn acknowledges_all(&mut self, fabric: &mut F) -> bool {
         self.acknowledge(fabric);
         !self.owes_ack()
@@ -167,7 +167,7 @@ impl<F: Fabric> Endpoint<F> {
 
     #[inline]
     fn newest_ack(&self) -> Ack {
-        let mut blocks = self.receiver.consumed();
+        let mut blocks = self.released();
         planted!(AckBeforeCopy => if self.receiver.open().is_some() { blocks = blocks.wrapping_add(1); });
         let timing = self.receiver.timing();
         Ack { blocks, controls: self.inbox.consumed(), keepalives: self.acked.keepalives, timing }

@@ -21,6 +21,7 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender,
             receiver,
+            loans,
             growth,
             outbox,
             inbox,
@@ -41,7 +42,7 @@ impl<F: Fabric> Endpoint<F> {
             activity: _,
             counters: _,
         } = self;
-        (config.protocol, sender, receiver, outbox, inbox).hash(hasher);
+        (config.protocol, sender, receiver, loans, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);
         (pending_cts, zero_copy, exposing, pending_close, has_sent_close, closed).hash(hasher);
         (missed, events.len(), growth).hash(hasher);

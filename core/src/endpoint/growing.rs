@@ -117,7 +117,7 @@ impl<F: Fabric> Endpoint<F> {
         self.note_move();
         self.counters.growth_controls += 1;
         self.counters.growths_refused += u64::from(matches!(control, Control::GrowRefused { .. }));
-        let (newest, idle_at) = (self.receiver.last(), self.receiver.newest_consumed());
+        let (newest, idle_at) = self.newest_released();
         let Some(Growth { requester, provider, .. }) = &mut self.growth else {
             return Err(ProtocolError::GrowthNotAgreed);
         };
@@ -159,6 +159,7 @@ impl<F: Fabric> Endpoint<F> {
         {
             growth.provider.handle_move();
             self.receiver.fit_cadence();
+            planted!(LoanLeftBehind => self.loans.forget_oldest());
         }
     }
 

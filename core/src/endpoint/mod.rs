@@ -1,12 +1,14 @@
 //! One end of a connection: both halves, mailbox, acknowledgements and notifications.
 
 mod acknowledging;
+mod building;
 mod counters;
 mod driving;
 mod exposing;
 mod fingerprint;
 mod growing;
 mod job_times;
+mod loans;
 mod mailbox;
 mod notifications;
 mod planning;
@@ -18,8 +20,10 @@ mod sending_at_once;
 mod splitting;
 mod zero_copy;
 
+pub use building::RefusedReserve;
 pub use counters::Counters;
 pub(crate) use exposing::ExposedSend;
+pub use loans::RefusedLoan;
 pub use zero_copy::REMOTE_WRITE_BYTES_MAX;
 pub(crate) use zero_copy::Remote;
 
@@ -29,7 +33,7 @@ use crate::error::{Closed, Reason};
 use crate::exposing::Exposing;
 use crate::fabric::{Fabric, times_copies};
 use crate::memory::{Growth, GrowthTerms, Provider, Tally};
-use crate::receive::Receiver;
+use crate::receive::{Loans, Receiver};
 use crate::send::{NotificationCredits, REMOTE_ENDS_MAX, Sender};
 use crate::state::{Phase, State};
 use crate::wire::ack::Ack;
@@ -113,7 +117,8 @@ pub struct Incoming {
 ///
 /// Three kinds of methods. *Sending*: [`try_send`](Self::try_send) for what fits at once;
 /// [`start`](Self::start), then [`push`](Self::push) or [`reserve`](Self::reserve) and [`commit`](Self::commit), then
-/// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel). *Receiving*: [`incoming`](Self::incoming), then
+/// for a stream [`finish`](Self::finish); [`cancel`](Self::cancel); [`reserve_message`](Self::reserve_message), then
+/// [`commit_message`](Self::commit_message). *Receiving*: [`incoming`](Self::incoming), then
 /// [`pull`](Self::pull), or [`readable`](Self::readable) and [`consume`](Self::consume), or [`reject`](Self::reject).
 /// *Driving*: [`progress`](Self::progress) whenever no other call makes headway, then
 /// [`poll_event`](Self::poll_event); now and then [`poll_acknowledgements`](Self::poll_acknowledgements) and
@@ -132,6 +137,7 @@ pub struct Endpoint<F: Fabric> {
     config: Config,
     sender: Sender<F>,
     receiver: Receiver<F>,
+    loans: Loans<F::Region>,
     growth: Option<Growth<F>>,
     outbox: Outbox,
     inbox: Inbox,
@@ -188,6 +194,7 @@ impl<F: Fabric> Endpoint<F> {
             config,
             sender: Sender::new(peer_landing, &config, kernels, credits, &origin),
             receiver: Receiver::new(landing, &config, kernels, &origin),
+            loans: Loans::new(),
             growth: growth.map(|terms| Growth::new(&terms, landing, peer_landing.memory)),
             outbox: Outbox::new(controls),
             acked: Ack { blocks, controls: inbox.consumed(), keepalives, timing: Timing::NONE },

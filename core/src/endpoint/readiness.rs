@@ -15,7 +15,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Returns true if the next part of the open transfer can be sent at once or, if none is open, a message of C0 bytes. Where the ring holds no such message
-    /// in one piece ([`RefusedSend::TooLong`]), the first chunk of one. Also if the peer has rejected the open transfer, which the next call reports. Otherwise the next rounds of [`progress`](Self::progress) poll
+    /// in one piece ([`RefusedSend::TooLong`]), the first chunk of one. Also if the peer has rejected the open transfer, which the next call reports, and while a message is reserved, which can be committed. Otherwise the next rounds of [`progress`](Self::progress) poll
     /// acknowledgements, and with a larger landing buffer that was asked for the next rounds move to it.
     pub fn is_writable(&mut self, fabric: &mut F) -> bool {
         self.may_send() && (self.has_room() || self.refill(fabric) && self.has_room() || self.lacks_room())
@@ -25,6 +25,7 @@ impl<F: Fabric> Endpoint<F> {
         if self.sender.is_open() {
             // What is prepared goes by itself, once the CTS is here.
             self.sender.is_open_rejected()
+                || self.sender.is_building()
                 || self.sender.prepared() == 0
                     && self.may_go_on()
                     && matches!(

@@ -319,7 +319,7 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Returns the size class of the open transfer. A message in a line is short.
     #[inline]
-    fn open_size(&self) -> Size {
+    pub(super) fn open_size(&self) -> Size {
         let is_long = |open: &Open| match open.length {
             Length::Exact(bytes) => bytes > u64::from(self.config.c0_bytes),
             Length::Stream => true,
@@ -337,7 +337,13 @@ impl<F: Fabric> Endpoint<F> {
         if has_ended {
             self.record_end(fabric);
         }
-        let due = self.receiver.consumed().wrapping_sub(self.acked.blocks);
+        self.acknowledge_due(fabric, size, has_ended);
+    }
+
+    /// Acknowledges if enough blocks may be, or if a transfer in chunks has ended.
+    #[inline]
+    pub(super) fn acknowledge_due(&mut self, fabric: &mut F, size: Size, has_ended: bool) {
+        let due = self.released().wrapping_sub(self.acked.blocks);
         let is_awaited = has_ended && (F::DIRECT || size == Size::Long);
         if due >= self.receiver.ack_every(size) || is_awaited && due > 0 {
             self.write_ack(fabric);
@@ -352,7 +358,7 @@ impl<F: Fabric> Endpoint<F> {
     }
 
     /// Records a message in a line that was read in place.
-    fn record_line(&self, fabric: &mut F, bytes: usize) {
+    pub(super) fn record_line(&self, fabric: &mut F, bytes: usize) {
         let sequence = self.receiver.last();
         record!(fabric, &self.link, LineIn { sequence, bytes });
         self.record_end(fabric);

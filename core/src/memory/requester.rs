@@ -95,7 +95,7 @@ pub(crate) enum Demand {
 #[derive(Clone)]
 pub(crate) struct Requester<F: Fabric> {
     base: Landing<F::Remote>,
-    largest: Layout,
+    pub(crate) largest: Layout,
     slab_bytes: u32,
     delay: Delay,
     /// Number of the epoch that this end writes to, and its memory unless that is the base.

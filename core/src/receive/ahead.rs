@@ -69,8 +69,21 @@ impl<F: Fabric> Receiver<F> {
         Ok(ahead.poll(fabric, link, arrival)? && matches!(ahead.head, Head::Exposed(_)))
     }
 
+    /// Returns the same as [`next_arrival`](Self::next_arrival) behind this chunk, which is at the head and has arrived.
+    pub(super) fn arrival_behind(
+        &self,
+        fabric: &F,
+        link: &F::Link,
+        arrival: Arrival,
+        chunk: Chunk,
+    ) -> Option<(u64, u32)> {
+        let mut ahead = Self { ..*self };
+        ahead.pass(chunk);
+        ahead.next_arrival(fabric, link, arrival)
+    }
+
     /// Makes the chunk behind this one the next.
-    fn pass(&mut self, chunk: Chunk) {
+    pub(super) fn pass(&mut self, chunk: Chunk) {
         self.head = Head::Chunk(chunk);
         while let Head::Chunk(chunk) = self.head {
             self.finish_group(chunk);

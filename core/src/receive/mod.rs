@@ -22,6 +22,8 @@ mod epoch;
 mod exposed;
 mod fingerprint;
 mod laps;
+mod loaning;
+mod loans;
 mod notified;
 mod offered;
 mod outcome;
@@ -30,6 +32,9 @@ mod single_chunk;
 mod timing;
 
 pub(crate) use laps::Size;
+pub(crate) use loaning::LoanAttempt;
+pub(crate) use loans::Loans;
+pub use loans::{LOANS_MAX, Loan};
 pub(crate) use notified::notifies;
 pub(crate) use offered::Offered;
 pub use outcome::{End, Pulled, Readable, Run, TryRecv};
@@ -336,6 +341,11 @@ impl<F: Fabric> Receiver<F> {
             Head::Inline { .. } | Head::Cancel(_) | Head::Exposed(_) => return Some((self.sequence, 1)),
             Head::Chunk(chunk) if chunk.arrived < chunk.blocks => {
                 (chunk.first + chunk.arrived, chunk.arrived)
+            }
+            // A try of a loan leaves the first of two chunks at the head.
+            Head::Chunk(chunk) if !chunk.fin => {
+                let behind = self.arrival_behind(fabric, link, arrival, chunk);
+                return behind.or(Some((self.sequence, chunk.blocks)));
             }
             Head::Chunk(chunk) => return Some((self.sequence, chunk.blocks)),
         };

@@ -96,7 +96,12 @@ impl<F: Fabric> Sender<F> {
                 layout.piece(first, blocks, bytes, left, 0).at
             };
             let to = layout.line_at(first + blocks - 1) + LINE_BYTES;
-            self.unposted = Some(Unposted { at, bytes: to - at, sequence, is_remote_end: remote && fin });
+            let unposted = Unposted { at, bytes: to - at, sequence, is_remote_end: remote && fin };
+            if self.unposted.is_none() {
+                self.unposted = Some(unposted);
+            } else {
+                self.unposted_behind = Some(unposted);
+            }
             self.post_chunk(fabric, link);
         }
     }

@@ -21,6 +21,7 @@ impl<F: Fabric> Hash for Sender<F> {
             kernels,
             in_flight,
             unposted,
+            unposted_behind,
             chunk_ends,
             transfers,
             before_first: _,
@@ -29,7 +30,7 @@ impl<F: Fabric> Hash for Sender<F> {
             cancelled,
             remote_ends,
         } = self;
-        (sequence, at, produced, acked, unposted, chunk_ends).hash(hasher);
+        (sequence, at, produced, acked, unposted, unposted_behind, chunk_ends).hash(hasher);
         (landing.layout, entered, free_from, laps, kernels.pinned_window()).hash(hasher);
         in_flight.len().hash(hasher);
         in_flight.iter().for_each(|chunk| chunk.hash(hasher));

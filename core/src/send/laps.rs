@@ -22,6 +22,8 @@ pub(super) struct Laps {
     /// Count of the blocks before the current lap, and blocks of the lap before.
     begin: u64,
     blocks_before: u32,
+    /// Fewest blocks of the next lap: those that are reserved in it.
+    least_next: u32,
     /// Most blocks that may be sent and not acknowledged now.
     room: u32,
 }
@@ -29,7 +31,7 @@ pub(super) struct Laps {
 impl Laps {
     /// Begins the first lap in a ring of `blocks` blocks, all of which are free, after `begin` others.
     pub(super) const fn new(begin: u64, blocks: u32) -> Self {
-        Self { window: blocks, blocks, begin, blocks_before: blocks, room: blocks }
+        Self { window: blocks, blocks, begin, blocks_before: blocks, least_next: 0, room: blocks }
     }
 
     /// Returns the blocks of the current lap.
@@ -48,7 +50,15 @@ impl Laps {
     pub(super) fn begin_next(&mut self, begin: u64, free_from: u64) {
         self.begin = begin;
         self.blocks_before = self.blocks;
-        self.blocks = self.window;
+        self.blocks = self.window.max(self.least_next);
+        self.least_next = 0;
+        self.update(free_from);
+    }
+
+    /// Lets the current lap have `blocks` blocks, and the next one `next` at least: its last chunk is not sent yet, so the peer does not know where it ends.
+    pub(super) fn extend(&mut self, blocks: u32, next: u32, free_from: u64) {
+        self.blocks = blocks;
+        self.least_next = next;
         self.update(free_from);
     }
 

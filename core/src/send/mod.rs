@@ -22,6 +22,7 @@ mod answers;
 mod emit;
 mod epoch;
 mod fingerprint;
+mod in_place;
 mod laps;
 mod notification_credits;
 mod permit;
@@ -34,6 +35,8 @@ mod single_chunk;
 mod split;
 mod timing;
 
+pub use in_place::ReservedMessage;
+pub(crate) use in_place::reservable_bytes;
 pub(crate) use notification_credits::NotificationCredits;
 pub(crate) use permit::{Above, Permit};
 pub(crate) use remote::{REMOTE_ENDS_MAX, RemoteEnd, RemoteNext};
@@ -54,6 +57,7 @@ use crate::wire::header::Length;
 use crate::wire::layout::{Landing, Layout};
 use crate::wire::sequence::before;
 use heapless::Deque;
+use in_place::InPlace;
 use laps::Laps;
 use remote::{RemoteEnds, RemoteOut};
 use timing::Kernels;
@@ -119,6 +123,8 @@ struct Open {
     prepared: u32,
     is_prepared_left: bool,
     permit: Permit,
+    /// The application builds the whole message in its blocks.
+    in_place: Option<InPlace>,
 }
 
 /// A chunk whose write is not completed.
@@ -167,6 +173,8 @@ pub(crate) struct Sender<F: Fabric> {
     kernels: Kernels,
     in_flight: Deque<InFlight, IN_FLIGHT_MAX>,
     unposted: Option<Unposted>,
+    /// The chunk behind that one: the last of two that were built in place.
+    unposted_behind: Option<Unposted>,
     /// Ends of the last two chunks, for triple buffering.
     chunk_ends: [u64; 2],
     transfers: u64,
@@ -202,6 +210,7 @@ impl<F: Fabric> Sender<F> {
             laps: Laps::new(blocks, landing.layout.block_count),
             in_flight: Deque::new(),
             unposted: None,
+            unposted_behind: None,
             chunk_ends: [blocks; 2],
             transfers,
             before_first: transfers,
@@ -371,6 +380,7 @@ impl<F: Fabric> Sender<F> {
             prepared: 0,
             is_prepared_left: false,
             permit: Permit::new(config.protocol),
+            in_place: None,
         });
         Ok(id)
     }
@@ -448,9 +458,11 @@ impl<F: Fabric> Sender<F> {
 
     /// Stops sending, after a failure.
     pub(crate) fn stop(&mut self) {
-        if self.unposted.take().is_some() {
-            // No completion comes for a chunk that was not posted.
-            self.in_flight.pop_back();
+        for unposted in [self.unposted_behind.take(), self.unposted.take()] {
+            if unposted.is_some() {
+                // No completion comes for a chunk that was not posted.
+                self.in_flight.pop_back();
+            }
         }
         self.open = None;
         self.cancelled = None;

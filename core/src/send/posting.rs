@@ -55,7 +55,7 @@ impl<F: Fabric> Sender<F> {
         }
         self.credits.count_posted(subject);
         record!(fabric, link, Post { sequence, bytes });
-        self.unposted = None;
+        self.unposted = self.unposted_behind.take();
         true
     }
 

@@ -78,6 +78,7 @@ impl<F: Fabric> Sender<F> {
             prepared: 0,
             is_prepared_left: false,
             permit: Permit::new(config.protocol),
+            in_place: None,
         });
         self.produce(1);
         id

@@ -14,6 +14,7 @@ pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod marks;
 pub(crate) mod notification;
+pub(crate) mod part;
 pub(crate) mod sequence;
 pub(crate) mod timing;
 pub mod word;

@@ -116,6 +116,8 @@ on_both! {
     retired_moves_a_receiver_that_saw_no_chunk
     an_unused_epoch_comes_back
     an_epoch_is_retired_only_once_it_is_consumed
+    an_epoch_is_retired_only_once_its_loans_are_given_back
+    an_epoch_with_a_loan_that_was_not_left_is_not_retired
     shrink_makes_the_base_the_next_epoch
     a_grant_must_answer_and_fit
     a_wrong_shrink_is_a_violation
@@ -240,6 +242,45 @@ fn an_epoch_is_retired_only_once_it_is_consumed<F: TestFabric>() {
     let header = wire::chunk(kind::RTS, 7, 300, 60, 2, 2);
     t.slot(Memory::landing(0), BASE.line_at(1), header);
     assert!(t.end.incoming(&mut t.fabric).is_some());
+    t.control([8, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::RetiredEarly);
+}
+
+/// Returns the count of blocks that the victim has acknowledged.
+fn acknowledged<F: TestFabric>(t: &Victim<F>) -> u64 {
+    t.fabric.memories().line(Memory::control_page(1), control_page::ACK).0[0]
+}
+
+fn an_epoch_is_retired_only_once_its_loans_are_given_back<F: TestFabric>() {
+    for gives_back in [true, false] {
+        let mut t = Victim::<F>::granted();
+        t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"lent", 1));
+        let loan = t.end.take_loan(&mut t.fabric).unwrap().unwrap();
+        t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"first", 2));
+        assert_eq!(t.pull(), (5, End::Fin));
+        t.slot(Memory::grown(0, 0), LARGEST.line_at(1), wire::inline(7, b"second", 3));
+        assert_eq!(t.pull(), (6, End::Fin), "{}: later messages come meanwhile", F::NAME);
+        assert_eq!(acknowledged(&t), 0, "{}", F::NAME);
+        if gives_back {
+            assert!(t.end.give_back(&mut t.fabric, loan));
+            t.settle();
+            assert_eq!(acknowledged(&t), 3, "{}", F::NAME);
+            t.control([8, 0, 1, 0, 0]);
+            assert_eq!(t.end.closed(), None, "{}", F::NAME);
+        } else {
+            t.control([8, 0, 1, 0, 0]);
+            t.is_broken(ProtocolError::RetiredEarly);
+            let mut place = [0; 4];
+            assert!(t.end.copy_from_loan(&mut t.fabric, loan, 0, &mut place));
+            assert_eq!(place, *b"lent", "{}: its memory is there as long as the connection", F::NAME);
+        }
+    }
+}
+
+fn an_epoch_with_a_loan_that_was_not_left_is_not_retired<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"lent", 1));
+    assert!(t.end.take_loan(&mut t.fabric).unwrap().is_some());
     t.control([8, 0, 1, 0, 0]);
     t.is_broken(ProtocolError::RetiredEarly);
 }

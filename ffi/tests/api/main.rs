@@ -2,6 +2,7 @@
 
 mod addresses;
 mod attacks;
+mod building;
 mod closing;
 mod cold;
 mod copying;
@@ -10,6 +11,7 @@ mod failures;
 mod flipping;
 mod handshake;
 mod large_buffers;
+mod loans;
 mod messages;
 mod odd_order;
 mod pressure;

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod dying;
+mod in_place;
 mod keys;
 mod limits;
 mod serving;

@@ -126,9 +126,10 @@ impl<F: PairFabric> ClientPair<F> {
 
     /// Makes one call, or begins one that blocks.
     fn call(&mut self, side: usize, now: Nanos) {
+        self.end_in_place_now_and_then(side);
         let slot = self.clients[side].rng.below(2);
         let rng = &mut self.clients[side].rng;
-        let (kind, is_odd, some) = (rng.below(64), rng.one_in(8), rng.below(2000));
+        let (kind, is_odd, some) = (rng.below(76), rng.one_in(8), rng.below(2000));
         let reason = Reason(CANCEL_REASON | up_to(rng, 2000));
         match kind {
             0..=4 => self.try_send(side),
@@ -214,6 +215,10 @@ impl<F: PairFabric> ClientPair<F> {
             61 => {
                 let _ = self.drive_close(side);
             }
+            64..=67 => self.take_loan(side),
+            68..=70 => self.give_back(side),
+            71 | 72 => self.reserve_message(side),
+            73..=75 => self.commit_message(side),
             62 if some % 16 == 0 => self.close(side, if some % 3 > 0 { Reason::DONE } else { ABORTED }),
             _ if some % 2 == 0 => {
                 let window = (some % 8 > 0).then(|| u32::try_from(some << 8).unwrap_or(0));

@@ -68,11 +68,19 @@ pub enum Call {
     DriveClose,
     /// `drive_warm_up`
     WarmUp,
+    /// `try_recv_loan`
+    TakeLoan,
+    /// `give_back`, refused if it was given back before.
+    GiveBack,
+    /// `reserve_message`
+    ReserveMessage,
+    /// `commit_message`
+    CommitMessage,
 }
 
 impl Call {
     /// All calls in the order of their numbers.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::TrySend,
         Self::DriveSend,
         Self::CancelSend,
@@ -101,6 +109,10 @@ impl Call {
         Self::Close,
         Self::DriveClose,
         Self::WarmUp,
+        Self::TakeLoan,
+        Self::GiveBack,
+        Self::ReserveMessage,
+        Self::CommitMessage,
     ];
 
     /// Name in reports.
@@ -135,6 +147,10 @@ impl Call {
             Self::Close => "close",
             Self::DriveClose => "drive_close",
             Self::WarmUp => "drive_warm_up",
+            Self::TakeLoan => "try_recv_loan",
+            Self::GiveBack => "give_back",
+            Self::ReserveMessage => "reserve_message",
+            Self::CommitMessage => "commit_message",
         }
     }
 }
@@ -183,11 +199,20 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
             | Call::Reserve
             | Call::Commit
             | Call::Finish
+            | Call::ReserveMessage
+            | Call::CommitMessage
             | Call::WarmUp,
             true,
         ) if is_over => Some("a closed or failed connection sends nothing"),
-        (Call::TrySend | Call::Start, true) if is_busy => Some("one transfer is open at a time"),
-        (Call::TrySend | Call::DriveSend | Call::Start | Call::Delivered, true) if cancels => {
+        (Call::TrySend | Call::Start | Call::ReserveMessage, true) if is_busy => {
+            Some("one transfer is open at a time")
+        }
+        (Call::CommitMessage, true) if matches!(end_state, EndState::Sending(sending) if !matches!(sending, Sending::Started)) => {
+            Some("nothing of it was sent before")
+        }
+        (Call::TrySend | Call::DriveSend | Call::Start | Call::Delivered | Call::ReserveMessage, true)
+            if cancels =>
+        {
             Some("a CANCEL that is due goes first")
         }
         (Call::CancelStream, true) if matches!(end_state, EndState::Phase(Phase::ClosedHere)) => {
@@ -207,6 +232,7 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
             | Call::ReceivePart
             | Call::Readable
             | Call::Consume
+            | Call::TakeLoan
             | Call::Pull,
             true,
         ) if is_ended => Some(

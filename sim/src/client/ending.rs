@@ -46,6 +46,7 @@ impl<F: PairFabric> ClientPair<F> {
     }
 
     fn finish_transfers(&mut self, side: usize, now: Nanos) {
+        self.end_in_place(side);
         let moved: u64 = self.clients.iter().map(|client| client.driver.endpoint().moved()).sum();
         let other_calls = matches!(self.clients[1 - side].stage, Stage::Warming(..) | Stage::Calling);
         // A peer that has vanished makes no more calls.

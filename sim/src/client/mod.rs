@@ -6,6 +6,7 @@
 mod calling;
 mod coverage;
 mod ending;
+mod loans;
 mod ops;
 mod oracle;
 mod probing;
@@ -14,11 +15,12 @@ mod sending;
 mod waiting;
 
 use superpipe_core::driver::{Driver, WaitStrategy, WarmUp, WarmUpPlan};
-use superpipe_core::{Arrival, Closed, Endpoint, Event, FirstChunk, Nanos, Reason, State};
+use superpipe_core::{Arrival, Closed, Endpoint, Event, FirstChunk, Loan, Nanos, Reason, State};
 use superpipe_testkit::pair::{IDLE_TIMEOUT_NS, Script};
 use superpipe_testkit::{PairFabric, Rng};
 
 pub use coverage::{Call, CallCoverage, unreachable_because};
+use loans::{Built, HeldLoan};
 use ops::{ReceiveOp, SendOp, Waiting, Writing};
 use oracle::Flow;
 
@@ -107,6 +109,11 @@ pub(crate) struct Client<F: PairFabric> {
     reserved: u32,
     /// Bytes that were last read in place: message, offset, content.
     shown: Option<(Option<usize>, usize, Vec<u8>)>,
+    /// Loans that it holds, and the last one that it gave back.
+    loans: Vec<HeldLoan>,
+    stale_loan: Option<Loan>,
+    /// Message that it built last, in place.
+    built: Option<Built>,
     /// Reason with which this end has closed.
     closed_with: Option<Reason>,
     /// Begin of the current time without progress while it ends, and the progress before it.
@@ -170,6 +177,9 @@ impl<F: PairFabric> ClientPair<F> {
                 writing: None,
                 reserved: 0,
                 shown: None,
+                loans: Vec::new(),
+                stale_loan: None,
+                built: None,
                 closed_with: None,
                 ends_since: None,
                 reads: None,

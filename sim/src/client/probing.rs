@@ -11,7 +11,7 @@ use super::{Call, ClientPair, Stage};
 pub(super) const STATES: usize = 10;
 
 /// Calls of one end in one short state, so that the state ends.
-pub(super) const PROBES_MAX: u32 = 160;
+pub(super) const PROBES_MAX: u32 = 200;
 
 /// Base of the reasons with which an end gives transfers up in a short state.
 const PROBE_REASON: u32 = 5 << 16;
@@ -46,7 +46,7 @@ impl<F: PairFabric> ClientPair<F> {
         let client = &mut self.clients[side];
         let is_first = client.probes_left[kind] == PROBES_MAX;
         // The states before a close are the shortest.
-        let most = if matches!(kind, 3..=5) { 16 } else { 4 };
+        let most = if matches!(kind, 3..=5) { 20 } else { 5 };
         let calls = client.probes_left[kind].min(up_to(&mut client.rng, most));
         client.probes_left[kind] -= calls;
         if is_first || kind == 7 {
@@ -83,7 +83,7 @@ impl<F: PairFabric> ClientPair<F> {
         let sends = matches!(client.stage, Stage::Calling) || self.closed(side).is_some();
         let closes = self.state_of(side).phase == Phase::PeerCloses;
         let client = &mut self.clients[side];
-        match client.rng.below(if sends { 40 } else { 26 }) {
+        match client.rng.below(if sends { 48 } else { 30 }) {
             0 => {
                 self.delivered(side);
             }
@@ -124,22 +124,26 @@ impl<F: PairFabric> ClientPair<F> {
             23 => self.drive_receive_of_peer(side, slot),
             24 => self.drive_send_of_peer(side, slot),
             25 => self.begin_cold(side, slot),
-            26 => self.try_send(side),
-            27 => self.begin_send(side, slot),
-            28 | 29 => {
+            26 | 27 => self.take_loan(side),
+            28 | 29 => self.give_back(side),
+            30 => self.try_send(side),
+            31 => self.begin_send(side, slot),
+            32 | 33 => {
                 let _ = self.drive_send(side, slot, is_odd);
             }
-            30 if is_odd => self.cancel_send(side, slot, reason),
-            31 => self.start(side),
-            32 | 33 => {
+            34 if is_odd => self.cancel_send(side, slot, reason),
+            35 => self.start(side),
+            36 | 37 => {
                 let _ = self.push(side, 1000);
             }
-            34 | 35 => self.reserve(side),
-            36 | 37 => self.commit(side),
-            38 if is_odd => {
+            38 | 39 => self.reserve(side),
+            40 | 41 => self.commit(side),
+            42 if is_odd => {
                 let _ = self.finish(side);
             }
-            39 if is_odd => self.cancel_stream(side, reason),
+            43 if is_odd => self.cancel_stream(side, reason),
+            44 | 45 => self.reserve_message(side),
+            46 | 47 => self.commit_message(side),
             _ => {}
         }
     }
