@@ -1,7 +1,8 @@
 //! Counters for reports.
 
 use superpipe_core::{
-    Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, Readable, Reason, RefusedSend, TryRecv,
+    Config, Counters, End, Endpoint, FlagPlace, Layout, Length, Origin, Readable, Reason, RefusedSend,
+    TryRecv,
 };
 use superpipe_testkit::{Direct, PairFabric, Setup, TestFabric};
 
