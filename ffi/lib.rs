@@ -58,6 +58,7 @@ mod recv_buf;
 mod registered_buf;
 mod split;
 mod stream;
+mod trace;
 mod trusted_buf;
 
 pub use address::{Address, AddressParseError, DEFAULT_PORT};

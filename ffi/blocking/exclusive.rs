@@ -110,14 +110,15 @@ impl<F: HostFabric> fmt::Debug for Exclusive<F> {
 impl<F: HostFabric> Drop for Exclusive<F> {
     fn drop(&mut self) {
         let is_ours = self.is_ours();
+        let state = is_ours.then(|| self.observed().state());
         // A close that failed has waited already.
         if is_ours && !self.driver.is_closing() {
             let linger = self.options.linger;
             // A drop cannot report that the close was not sent.
             let _ = self.close(Reason::DONE, linger.into());
         }
-        if is_ours {
-            self.last_copy = self.end_report();
+        if let Some(state) = state {
+            self.last_copy = self.end_report(state);
         }
         // A child of fork has only the descriptors.
         if is_ours || F::DROPS_IN_CHILD {

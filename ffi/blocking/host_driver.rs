@@ -7,9 +7,10 @@ use superpipe_core::{Counters, Endpoint, Nanos};
 
 use crate::error::Error;
 use crate::fabric::{HostFabric, SleepEnd};
-use crate::metrics::{COPY_PERIOD_NS, ConnectionReport, LastCopy, Observed, Subject};
+use crate::metrics::{COPY_PERIOD_NS, ConnectionReport, LastCopy, Observed, State, Subject};
 use crate::options::Options;
 use crate::os::{WaitStrategy, monotonic_ns};
+use crate::trace;
 
 /// Who polls a connection: the number of a poller, and its key for it.
 pub(crate) type PolledBy = (u32, u64);
@@ -210,10 +211,12 @@ impl<F: HostFabric> HostDriver<F> {
         self.copy_counters(now);
     }
 
-    /// Ends that. What was counted remains in the sums of the process.
-    pub(super) fn end_report(&mut self) -> Option<LastCopy> {
-        let mut report = self.report.take().filter(|report| report.is_wanted())?;
-        report.end(&self.observed(), now().0)
+    /// Ends that. What was counted remains in the sums of the process. `state`: before this end closed.
+    pub(super) fn end_report(&mut self, state: State) -> Option<LastCopy> {
+        let mut report = self.report.take()?;
+        let observed = self.observed();
+        trace::closed(self.id, state, &observed.counters);
+        if report.is_wanted() { report.end(&observed, now().0) } else { None }
     }
 
     /// Copies the counters to the page of metrics if that is due.
@@ -236,7 +239,8 @@ impl<F: HostFabric> HostDriver<F> {
         }
     }
 
-    fn observed(&self) -> Observed {
+    /// Returns what the connection looks like now.
+    pub(super) fn observed(&self) -> Observed {
         let endpoint = self.driver.endpoint();
         Observed {
             counters: self.counters(),

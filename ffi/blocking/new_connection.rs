@@ -10,6 +10,7 @@ use crate::description::{Description, Peer};
 use crate::error::Error;
 use crate::fabric::HostFabric;
 use crate::metrics::{Role, Subject};
+use crate::trace;
 
 /// A connection that is ready for use.
 pub(crate) struct ReadyConnection {
@@ -48,7 +49,10 @@ where
             // Over shared memory few connections have a message that is planned, and an idle one whose landing is on demand has next to no memory.
             blocking.plan_messages(F::DIRECT || description.landing == LandingMode::OnDemand);
         }
-        blocking.begin_report(|number, made_at_ns| Subject { number, role, peer, description, made_at_ns });
+        blocking.begin_report(|number, made_at_ns| {
+            trace::established(number, role, peer, &description);
+            Subject { number, role, peer, description, made_at_ns }
+        });
         ReadyConnection { inner: blocking.into(), description, peer }
     }
 }

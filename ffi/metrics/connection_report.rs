@@ -119,7 +119,7 @@ impl ConnectionReport {
             fabric: description.fabric,
             role,
             peer,
-            state: state(observed),
+            state: observed.state(),
             protocol: description.protocol,
             arrival: description.arrival,
             made_at_ns,
@@ -136,13 +136,16 @@ impl ConnectionReport {
     }
 }
 
-const fn state(observed: &Observed) -> State {
-    match observed.phase {
-        Phase::ClosedHere => State::ClosedHere,
-        Phase::ClosedByPeer => State::ClosedByPeer,
-        Phase::Failed => State::Failed,
-        Phase::PeerCloses => State::PeerCloses,
-        Phase::Open if observed.is_peer_gone => State::PeerLost,
-        Phase::Open => State::Open,
+impl Observed {
+    /// Returns the state that a line shows.
+    pub(crate) const fn state(&self) -> State {
+        match self.phase {
+            Phase::ClosedHere => State::ClosedHere,
+            Phase::ClosedByPeer => State::ClosedByPeer,
+            Phase::Failed => State::Failed,
+            Phase::PeerCloses => State::PeerCloses,
+            Phase::Open if self.is_peer_gone => State::PeerLost,
+            Phase::Open => State::Open,
+        }
     }
 }
