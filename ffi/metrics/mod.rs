@@ -22,6 +22,7 @@
 mod connection_line;
 mod connection_report;
 mod current;
+mod finding;
 mod open_metrics;
 mod page;
 mod poller_line;

@@ -10,9 +10,9 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, fcntl_get_seals, fstat, open};
 
 use super::connection_line::ConnectionLine;
+use super::finding::{own_number, pages_of};
 use super::poller_line::PollerLine;
 use super::process_line::ProcessLine;
-use super::processes::{own_number, pages_of};
 use super::shape::{
     AT_CONNECTIONS, AT_LIBRARY, AT_LIVE, AT_MAGIC, AT_NAME, AT_PID, AT_POLLERS, AT_VERSION, HEADER_WORDS,
     MAGIC, PROCESS, Shape, VERSION, WORD_BYTES,

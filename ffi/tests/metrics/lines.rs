@@ -181,7 +181,7 @@ fn the_text_for_collectors_has_the_lines() {
     let (_one, _other) = pair("text");
     let snapshot = read_own();
     let [first, _] = snapshot.connections[..] else { panic!("{snapshot:?}") };
-    let text = OpenMetrics(std::slice::from_ref(&snapshot)).to_string();
+    let text = OpenMetrics(core::slice::from_ref(&snapshot)).to_string();
     let sample = format!(
         "superpipe_sent_bytes_total{{pid=\"{}\",program=\"{}\",connection=\"{}\"}} 0",
         std::process::id(),

@@ -1,7 +1,8 @@
 //! One page per process: tests that publish take turns.
 
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
