@@ -105,4 +105,16 @@ mod tests {
         assert_eq!(rates.of("registrations_failed"), 29.0);
         assert_eq!(rates.of("nothing"), 0.0);
     }
+
+    #[test]
+    fn rates_are_differences_by_the_time_between_the_copies() {
+        let (mut now, mut before) = (ConnectionCounts::default(), ConnectionCounts::default());
+        (now.bytes_sent, before.bytes_sent) = (1000, 700);
+        // A counter that has wrapped goes on.
+        (now.credit_waits, before.credit_waits) = (1, u64::MAX);
+        let rates = Rates::over(&now, &before, 200_000_000);
+        assert_eq!((rates.of("bytes_sent"), rates.of("credit_waits")), (1500.0, 10.0));
+        assert_eq!(rates.of("bytes_received"), 0.0);
+        assert_eq!(Rates::over(&now, &before, 0), Rates::default(), "no time has passed");
+    }
 }
