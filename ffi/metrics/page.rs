@@ -1,6 +1,6 @@
 //! The page as its process writes it: a memfd, and who has which line.
 //!
-//! Each line has one writer at a time, but for that of the process, which whoever copies first writes. A writer makes the sequence odd, stores the words, and
+//! Each line has one writer at a time: that of the process is written under a lock. A writer makes the sequence odd, stores the words, and
 //! makes it even: a reader that finds the same even sequence before and after it has copied a line has all of it. A writer never waits for a reader.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,9 +17,13 @@ use crate::budget::{Budget, BudgetUse, MemoryKind};
 use crate::os::memfd::{SEALS, check_file_size, memfd, reserve};
 use crate::os::{Mapping, OsError};
 use rustix::fs::{fcntl_add_seals, ftruncate};
+use spin::mutex::SpinMutex;
 
 /// Name by which readers find the memfd.
 pub(super) const NAME: &core::ffi::CStr = c"superpipe-metrics";
+
+/// Tries of the lock of the process's line.
+const LOCK_TRIES: u32 = 1000;
 
 /// The page of this process.
 pub(super) struct Page {
@@ -33,6 +37,8 @@ pub(super) struct Page {
 /// What the line of the process shows.
 #[derive(Default)]
 struct Process {
+    /// Held while its line is made and written.
+    writing: SpinMutex<()>,
     /// When it is due.
     due_ns: AtomicU64,
     made: AtomicU64,
@@ -90,13 +96,15 @@ impl Page {
         }
     }
 
-    /// Copies the line of the process if that is due, and nobody else does.
+    /// Copies the line of the process if that is due.
     pub(super) fn copy_process(&self, now_ns: u64) {
-        let due_ns = self.process.due_ns.load(Ordering::Relaxed);
-        if now_ns >= due_ns {
-            self.process.due_ns.store(now_ns.saturating_add(super::COPY_PERIOD_NS), Ordering::Relaxed);
-            self.write_process(now_ns);
+        if now_ns < self.process.due_ns.load(Ordering::Relaxed) {
+            return;
         }
+        // Others hold it for less than a microsecond, unless they do not run; then the next copy is due at once.
+        let Some(_writing) = (0..LOCK_TRIES).find_map(|_| self.process.writing.try_lock()) else { return };
+        self.process.due_ns.store(now_ns.saturating_add(super::COPY_PERIOD_NS), Ordering::Relaxed);
+        self.write_process(now_ns);
     }
 
     /// Reads the limits of memory again, which takes system calls.
@@ -161,19 +169,13 @@ impl Page {
         self.write(PROCESS, &line.to_words());
     }
 
-    /// Writes a line, unless another thread is writing it: only the line of the process has several writers.
+    /// Writes a line, of which the caller is the only writer.
     fn write(&self, line: usize, words: &LineWords) {
         let first = self.shape.line_at(line);
         self.word(Shape::sequence_at(line), |sequence| {
             let before = sequence.load(Ordering::Relaxed);
-            let is_ours = before & 1 == 0
-                && sequence
-                    .compare_exchange(before, before.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok();
-            if !is_ours {
-                return;
-            }
-            // A reader that sees a word of this line sees that the sequence is odd: pairs with the fence of `Reader::read`.
+            sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+            // A reader that sees a word of this line sees that the sequence is odd: pairs with the fence of `Reader::read_page`.
             fence(Ordering::Release);
             for (at, value) in (first..).zip(words) {
                 self.word(at, |word| word.store(*value, Ordering::Relaxed));

@@ -249,9 +249,8 @@ impl Head {
 /// Returns a name that a terminal can show: the process may have any.
 fn printable(name: [u8; 16]) -> String {
     let used = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    let shown =
-        |char: char| if char.is_control() || char == char::REPLACEMENT_CHARACTER { '?' } else { char };
-    String::from_utf8_lossy(used).chars().map(shown).collect()
+    let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '?' };
+    used.iter().map(shown).collect()
 }
 
 fn not_published(pid: u32) -> Error {
