@@ -326,7 +326,7 @@ mod tests {
     /// A writer never waits, so a reader meets lines that are half written.
     #[test]
     fn a_line_that_is_being_written_is_whole_or_left_out() {
-        const LINES: u32 = 2_000;
+        const LINES: u32 = 50_000;
         // More than there are cores, so that some are stopped in the middle of a line.
         const WRITERS: u64 = 4;
         let shape = Shape::checked(WRITERS, 1).unwrap();
