@@ -174,6 +174,11 @@ impl MemoryKind {
         }
     }
 
+    /// Returns the limit of this kind.
+    pub(crate) fn limit_bytes(self) -> u64 {
+        self.limit().bytes
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Registered => "registered memory",

@@ -15,11 +15,13 @@
 //! - [`io`]: files and pipes as the source or sink of a stream.
 //! - [`Tuning`]: proposals for protocol, sizes, and when memory is provisioned ([`LandingMode`]).
 //! - [`Budget`]: limits of the memory of all connections of the process.
+//! - [`metrics`]: counters of all connections, for other processes to read.
 //!
 //! The protocol is in [`superpipe_core`]; its items are re-exported here where programs meet them. Every wait has a deadline. The library
 //! prints nothing, unless it must end the process: if a device does not give up memory that its owner gets back.
 
 pub mod io;
+pub mod metrics;
 
 #[cfg(feature = "internals")]
 pub mod copy;
@@ -62,6 +64,7 @@ mod reserved;
 mod reserved_spans;
 mod split;
 mod stream;
+mod trace;
 mod trusted_buf;
 mod waitable;
 mod watched;

@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::interest::Interest;
+use crate::metrics::PollerReport;
 use crate::options::Options;
 use crate::os::epoll::Epoll;
 use crate::os::monotonic_ns;
@@ -121,6 +122,7 @@ pub struct Poller {
     /// Requests to be armed in a row that found nothing to do, and connections that nobody wakes.
     naps: u32,
     threads: ConnectThreads,
+    report: PollerReport,
 }
 
 /// Times of the last look at the clock and at what the kernel reports.
@@ -143,6 +145,8 @@ struct Clock {
 struct Counts {
     connections: u32,
     listeners: u32,
+    /// Connections among them that wait for a wake-up.
+    armed: u32,
 }
 
 /// Occupant of a slot.
@@ -175,7 +179,7 @@ impl Poller {
         epoll.watch(timer.as_fd(), round::TIMER)?;
         let poller = next_set();
         let capacity = slots as usize;
-        Ok(Self {
+        let mut made = Self {
             options,
             poller,
             entries: Slots::new(poller, slots),
@@ -192,7 +196,10 @@ impl Poller {
             timer,
             naps: 0,
             threads: ConnectThreads::new(THREADS_MAX, wakeup),
-        })
+            report: PollerReport::new(u64::from(poller) + 1),
+        };
+        made.copy_counts();
+        Ok(made)
     }
 
     /// Begins to listen, as [`Listener::bind`](crate::Listener::bind). Its connections are reported by [`PollEvent::Accepted`]. A name of another host may take seconds to be looked up.
@@ -397,6 +404,9 @@ impl Poller {
             self.deactivate(place);
         }
         let entry = self.entries.remove(key)?;
+        if matches!(entry, Entry::Member(Member { state: State::Armed, .. })) {
+            self.counts.armed -= 1;
+        }
         if let Some(due) = self.due.get_mut(key.slot as usize) {
             *due = u64::MAX;
         }

@@ -101,6 +101,8 @@ ffi/fabric/shm/fabric.rs             Fabric::now
 ffi/fabric/shm/handshake.rs          the shell of the handshake
 ffi/fabric/shm/listener.rs           waits for the lock of a directory
 ffi/fabric/shm/socket.rs             waits for a packet
+ffi/metrics/publisher.rs             time of the first copy
+ffi/metrics/reader.rs                tells when it has read
 ffi/poller.rs                        the shell of many drivers
 ffi/poller/round.rs                  the same
 ffi/verbs/src/wait.rs                waits for an event

@@ -1,4 +1,4 @@
-//! Implementation of rsend, rrecv and rperf. It is a library only so that the tools can share it, and promises no stability.
+//! Implementation of rsend, rrecv, rperf and superpipe-top. It is a library only so that the tools can share it, and promises no stability.
 //! Programs that move data use the `superpipe` crate.
 //!
 //! ```text
@@ -7,6 +7,7 @@
 //!                     │  └─────▶ report, trace               progress, results and traces
 //!                     └──▶ exit, signals                     exit codes, failures and signals
 //! command_line ──▶ rperf ──▶ connection, report, trace       the tool rperf: see its module
+//! command_line ──▶ top                                       the tool superpipe-top: see its module
 //! ```
 //!
 //! Everything except data and results goes to standard error. A tool ends in one place, with an [`exit::Code`] and one line for
@@ -27,7 +28,8 @@ pub mod rperf;
 mod scratch;
 pub mod shell;
 pub mod signals;
-pub(crate) mod stderr;
+pub mod stderr;
 pub mod timeouts;
+pub mod top;
 pub mod trace;
 pub mod transfer;

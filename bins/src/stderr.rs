@@ -33,6 +33,16 @@ pub(crate) enum WaitOutcome {
     TooLong,
 }
 
+/// Name of a tool, before each of its lines.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolName(pub &'static str);
+
+impl From<Role> for ToolName {
+    fn from(role: Role) -> Self {
+        Self(role.tool())
+    }
+}
+
 /// Sets the flag that is true once a signal has arrived. Only the first call has an effect.
 pub(crate) fn set_signal_flag(has_signal: &'static AtomicBool) {
     let _ = HAS_SIGNAL.set(has_signal);
@@ -45,8 +55,9 @@ pub(crate) fn silence() {
 
 /// Writes one line to standard error, after the tool's name. Suppresses all further lines if the reader does not accept this
 /// one within 2 s.
-pub(crate) fn print_line(role: Role, text: &str) {
-    write(&format!("{}: {}\n", role.tool(), one_line(text)));
+pub(crate) fn print_line(tool: impl Into<ToolName>, text: &str) {
+    let ToolName(tool) = tool.into();
+    write(&format!("{tool}: {}\n", one_line(text)));
 }
 
 /// Writes this text, which ends with a newline, and waits for that, for at most 2 s or until a signal arrives. Ignores errors,

@@ -19,6 +19,7 @@ use crate::os::descriptors::{lack_of_descriptors, limit};
 use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
 use crate::os::poll::{PollFd, poll, poll_now};
+use crate::trace;
 
 /// Descriptors that a connection over either fabric opens until it is made, and the libraries beside it for a moment.
 const DESCRIPTORS: usize = 8;
@@ -55,8 +56,10 @@ impl Acceptor {
     /// # Errors
     /// As [`Listener::bind`](crate::Listener::bind).
     pub(crate) fn bind(address: &Address, options: Options) -> Result<Self, Error> {
+        let listeners = FabricListeners::bind(address, &options)?;
+        trace::listening(listeners.address());
         Ok(Self {
-            listeners: FabricListeners::bind(address, &options)?,
+            listeners,
             options,
             half_open: HalfOpenTable::new(),
             next: 0,
@@ -98,7 +101,7 @@ impl Acceptor {
         }
         let deadline_ns = deadline.at_ns();
         self.clock.begin();
-        let accepted = self.accept_until(deadline_ns);
+        let accepted = self.accept_until(deadline_ns).inspect_err(|error| self.note_refused(error));
         self.clock.pause(accepted.is_err());
         accepted
     }
@@ -109,9 +112,16 @@ impl Acceptor {
     /// As [`Listener::try_accept`](crate::Listener::try_accept).
     pub(crate) fn try_accept(&mut self) -> Result<Option<ReadyConnection>, Error> {
         self.clock.begin();
-        let accepted = self.try_turns();
+        let accepted = self.try_turns().inspect_err(|error| self.note_refused(error));
         self.clock.pause(!matches!(accepted, Ok(Some(_))));
         accepted
+    }
+
+    /// Reports an attempt that failed. Nobody who came is no attempt.
+    fn note_refused(&self, error: &Error) {
+        if !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted) {
+            trace::refused(self.listeners.address(), error);
+        }
     }
 
     /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory or all of its
@@ -206,7 +216,10 @@ impl Acceptor {
                 break;
             }
             let newcomer = match self.listeners.try_accept(self.options, self.clock.now_ns()) {
-                Ok(Some(newcomer)) => newcomer,
+                Ok(Some(newcomer)) => {
+                    trace::client(self.listeners.address());
+                    newcomer
+                }
                 Ok(None) => break,
                 Err(error) if error.kind() == ErrorKind::Limit && !self.has_descriptors() => {
                     self.lacks_descriptors = true;

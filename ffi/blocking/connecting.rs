@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::os::monotonic_ns;
+use crate::trace;
 
 /// Connects to a listener.
 ///
@@ -23,6 +24,11 @@ pub(crate) fn connect(
     options: Options,
     deadline: Deadline,
 ) -> Result<ReadyConnection, Error> {
+    trace::connecting(address);
+    connect_until(address, options, deadline).inspect_err(|error| trace::refused(address, error))
+}
+
+fn connect_until(address: &Address, options: Options, deadline: Deadline) -> Result<ReadyConnection, Error> {
     let deadline_ns = deadline.at_ns();
     options.check()?;
     let route = Route::to(address, &options, deadline_ns)?;

@@ -14,19 +14,22 @@ use super::host_driver::HostDriver;
 use super::waiting::Waiting;
 use crate::budget::BudgetShare;
 use crate::fabric::HostFabric;
+use crate::metrics::LastCopy;
 use crate::os::owner::Owner;
 
 /// A driver with one owner. Dropping it closes the connection.
 pub(crate) struct Exclusive<F: HostFabric> {
     host: ManuallyDrop<Box<HostDriver<F>>>,
     _budget: Arc<BudgetShare>,
+    /// Behind the share, which is given back before it is dropped.
+    last_copy: Option<LastCopy>,
     owner: Owner,
 }
 
 impl<F: HostFabric> Exclusive<F> {
     pub(super) fn new(host: HostDriver<F>, budget: Arc<BudgetShare>) -> Self {
         let host = ManuallyDrop::new(Box::new(host));
-        Self { host, _budget: budget, owner: Owner::current() }
+        Self { host, _budget: budget, last_copy: None, owner: Owner::current() }
     }
 
     pub(super) const fn owner(&self) -> Owner {
@@ -107,11 +110,15 @@ impl<F: HostFabric> fmt::Debug for Exclusive<F> {
 impl<F: HostFabric> Drop for Exclusive<F> {
     fn drop(&mut self) {
         let is_ours = self.is_ours();
+        let state = is_ours.then(|| self.observed().state());
         // A close that failed has waited already.
         if is_ours && !self.driver.is_closing() {
             let linger = self.options.linger;
             // A drop cannot report that the close was not sent.
             let _ = self.close(Reason::DONE, linger.into());
+        }
+        if let Some(state) = state {
+            self.last_copy = self.end_report(state);
         }
         // A child of fork has only the descriptors.
         if is_ours || F::DROPS_IN_CHILD {

@@ -28,6 +28,7 @@ use crate::budget::BudgetShare;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
+use crate::metrics::Subject;
 use crate::options::Options;
 use crate::os::WaitStrategy;
 use access::DriverAccess;
@@ -221,12 +222,12 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Returns the counters of the connection.
     pub(crate) fn counters(&mut self) -> Counters {
-        let HostDriver { driver, fabric, .. } = &mut *self.access().hold();
-        let mut counters = driver.counters();
-        let [hit, missed] = fabric.registrations(driver.endpoint().link());
-        counters.registrations_hit += hit;
-        counters.registrations_missed += missed;
-        counters
+        self.access().hold().counters()
+    }
+
+    /// Shows the connection to those who read this process's metrics.
+    fn begin_report(&mut self, subject: impl FnOnce(u64, u64) -> Subject) {
+        self.access().hold().begin_report(subject);
     }
 
     /// Closes the connection, without waiting for the peer's application.

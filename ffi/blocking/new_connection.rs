@@ -9,6 +9,8 @@ use crate::deadline::Deadline;
 use crate::description::{Description, Peer};
 use crate::error::Error;
 use crate::fabric::HostFabric;
+use crate::metrics::{Role, Subject};
+use crate::trace;
 
 /// A connection that is ready for use.
 pub(crate) struct ReadyConnection {
@@ -23,6 +25,7 @@ pub(super) struct NewConnection<F: HostFabric> {
     pub(super) warming: WarmingUp,
     pub(super) description: Description,
     pub(super) peer: Peer,
+    pub(super) role: Role,
 }
 
 impl<F: HostFabric> NewConnection<F>
@@ -41,11 +44,15 @@ where
     /// Returns the connection, warm or not. From now on its messages are planned, if that was negotiated: those of the warm-up would teach what
     /// a cold connection takes.
     pub(super) fn into_ready(self) -> ReadyConnection {
-        let Self { mut blocking, description, peer, .. } = self;
+        let Self { mut blocking, description, peer, role, .. } = self;
         if description.protocol == Protocol::Auto {
             // Over shared memory few connections have a message that is planned, and an idle one whose landing is on demand has next to no memory.
             blocking.plan_messages(F::DIRECT || description.landing == LandingMode::OnDemand);
         }
+        blocking.begin_report(|number, made_at_ns| {
+            trace::established(number, role, peer, &description);
+            Subject { number, role, peer, description, made_at_ns }
+        });
         ReadyConnection { inner: blocking.into(), description, peer }
     }
 }

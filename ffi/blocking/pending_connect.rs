@@ -24,6 +24,7 @@ use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::os::poll::PollFd;
+use crate::trace;
 
 /// A connect under way.
 pub(crate) struct PendingConnect {
@@ -73,6 +74,10 @@ impl PendingConnect {
     pub(crate) fn new(address: &Address, options: Options, deadline_ns: u64) -> Result<Self, Error> {
         options.check()?;
         let stage = Stage::Due(0);
+        let is_immediate = Route::is_immediate(address);
+        if is_immediate {
+            trace::connecting(address);
+        }
         Ok(Self {
             address: address.clone(),
             options,
@@ -80,7 +85,7 @@ impl PendingConnect {
             stage,
             cause: None,
             backoff: None,
-            is_immediate: Route::is_immediate(address),
+            is_immediate,
             is_watched: false,
         })
     }
@@ -116,6 +121,15 @@ impl PendingConnect {
 
     /// Continues as far as possible without waiting.
     pub(crate) fn drive(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
+        let progress = self.continue_until(now_ns, threads);
+        // What a thread makes reports itself.
+        if let (ConnectProgress::Failed(error), true) = (&progress, self.is_immediate) {
+            trace::refused(&self.address, error);
+        }
+        progress
+    }
+
+    fn continue_until(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
         if self.options.is_interrupted() {
             return ConnectProgress::Failed(Error::interrupted());
         }
@@ -174,7 +188,7 @@ impl PendingConnect {
             Ok(half_open) => {
                 self.stage = Stage::HalfOpen(half_open);
                 self.is_watched = false;
-                self.drive(now_ns, threads)
+                self.continue_until(now_ns, threads)
             }
             Err(ConnectFailure { error, is_transient }) => {
                 let error =

@@ -166,11 +166,14 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         if !F::DIRECT {
             self.check_peer();
         }
-        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        let host = &mut **self.access();
+        let HostDriver { driver, fabric, .. } = &mut *host;
         driver.tick(fabric, now);
         fabric.tend(driver.endpoint_mut());
         let has_moved = driver.progress(fabric);
         driver.endpoint_mut().poll_acknowledgements(fabric);
+        host.copy_counters(now);
+        let driver = &mut host.driver;
         Tended {
             activity: driver.endpoint().activity(),
             next: driver.next_tick(),

@@ -9,6 +9,7 @@ use crate::description::{Description, Peer};
 use crate::error::Error;
 use crate::fabric::HostFabric;
 use crate::fabric::rdma::{self, ConnectError, Listener, Rdma, RdmaOptions};
+use crate::metrics::Role;
 use crate::options::Options;
 use crate::os::poll::PollFd;
 use superpipe_verbs as verbs;
@@ -151,5 +152,5 @@ fn join(
     let description = Description::new(Rdma::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
     let description = Description { device: Some(device), receive_bytes, ..description };
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
-    Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer) })
+    Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer), role: Role::of(is_first) })
 }

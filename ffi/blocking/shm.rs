@@ -15,6 +15,7 @@ use crate::fabric::HostFabric;
 use crate::fabric::shm::fabric::Shm;
 use crate::fabric::shm::handshake::{self, HalfOpen, HandshakeError, Progress, ShmOptions};
 use crate::fabric::shm::{PeerCred, ShmAddress, Socket};
+use crate::metrics::Role;
 use crate::options::Options;
 use crate::os::clock::until;
 use crate::os::monotonic_ns;
@@ -167,7 +168,8 @@ pub(super) fn join(
     blocking.set_peer_idle_timeout(peer_idle_timeout);
     let arrival_reason = arrival_reason(negotiated.config.arrival);
     let description = Description::new(Shm::NAME, &negotiated, arrival_reason, provisioned_bytes, memory);
-    Ok(NewConnection { blocking, warming: WarmingUp::new::<Shm>(&negotiated, is_first), description, peer })
+    let warming = WarmingUp::new::<Shm>(&negotiated, is_first);
+    Ok(NewConnection { blocking, warming, description, peer, role: Role::of(is_first) })
 }
 
 /// Returns the reason for the arrival mode: every mode but plain flags was asked for.

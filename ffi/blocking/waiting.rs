@@ -77,7 +77,7 @@ pub(super) trait Waiting: DriverAccess {
     where
         T: Send,
     {
-        let mut wait = self.hold().driver.begin_wait();
+        let mut wait = self.hold().begin_wait();
         let (mut refused, mut awake, mut idle_rounds, mut shares_core) = (0, 0, 0, self.shares_core());
         let mut task = Task { attempt, value: None, has_moved: false };
         loop {
@@ -283,9 +283,11 @@ pub(super) trait Waiting: DriverAccess {
         let deadline = Nanos(armed.at_ns(now.0));
         let host = &mut *self.hold();
         host.check_peer(now);
-        let HostDriver { driver, fabric, .. } = host;
+        let HostDriver { driver, fabric, .. } = &mut *host;
         fabric.tend(driver.endpoint_mut());
-        driver.check_time(fabric, wait, now, deadline).map_err(Error::late)
+        let checked = driver.check_time(fabric, wait, now, deadline).map_err(Error::late);
+        host.copy_counters(now);
+        checked
     }
 
     /// Closes the connection, without waiting for the peer's application. A drop afterwards may use the rest of the deadline.

@@ -8,7 +8,7 @@ use std::thread;
 use superpipe_core::driver::{SPIN_ROUNDS, YIELD_ROUNDS};
 
 use super::events::{PollEvent, PollEvents};
-use super::{Entry, Key, Poller, number};
+use super::{Clock, Counts, Entry, Key, Poller, number};
 use crate::blocking::ConnectProgress;
 use crate::connection::Connection;
 use crate::deadline::{ArmedDeadline, Deadline};
@@ -132,6 +132,20 @@ impl Poller {
     fn look_at_clock(&mut self) {
         self.clock.now_ns = monotonic_ns();
         (self.clock.is_fresh, self.clock.looks) = (true, 0);
+        if self.report.is_due(self.clock.now_ns) {
+            self.copy_counts();
+        }
+    }
+
+    /// Copies what the poller counts to the page of metrics.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn copy_counts(&mut self) {
+        let Counts { connections, listeners, armed } = self.counts;
+        let places =
+            [u64::from(connections), self.active.len() as u64, u64::from(armed), u64::from(listeners)];
+        let Clock { now_ns, rounds, calls, .. } = self.clock;
+        self.report.copy(now_ns, rounds, calls, places);
     }
 
     /// Looks at the clock, at what is due, and now and then at what the kernel reports.
@@ -164,7 +178,10 @@ impl Poller {
             };
             match self.entries.get_mut(key) {
                 Some(Entry::Member(member)) => match member.state {
-                    State::Armed => self.activate(key),
+                    State::Armed => {
+                        self.report.counts.wakeups += 1;
+                        self.activate(key);
+                    }
                     State::Active(_) => member.check_peer(),
                     State::Ended => {}
                 },
@@ -226,6 +243,7 @@ impl Poller {
     fn rest(&mut self, key: Key, state: State) {
         let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
         let before = core::mem::replace(&mut member.state, state);
+        self.counts.armed += u32::from(state == State::Armed);
         if let State::Active(place) = before {
             self.deactivate(place);
         }
@@ -250,7 +268,10 @@ impl Poller {
         let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return };
         match member.state {
             State::Active(_) => return,
-            State::Armed => member.disarm(),
+            State::Armed => {
+                member.disarm();
+                self.counts.armed -= 1;
+            }
             // The program may have put another one here, whose keepalives are due.
             State::Ended => is_new = true,
         }
@@ -333,12 +354,19 @@ impl Poller {
         match accepted {
             Ok(None) => {}
             Ok(Some(ready)) => match self.adopt(Connection::from(ready)) {
-                Ok(connection) => events.push(PollEvent::Accepted { listener: key, connection }),
+                Ok(connection) => {
+                    self.report.counts.accepted += 1;
+                    events.push(PollEvent::Accepted { listener: key, connection });
+                }
                 Err((_, error)) => {
+                    self.report.counts.accept_failed += 1;
                     events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
                 }
             },
-            Err(error) => events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() }),
+            Err(error) => {
+                self.report.counts.accept_failed += 1;
+                events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
+            }
         }
     }
 
@@ -370,7 +398,10 @@ impl Poller {
                 let member = Member::new(Connection::from(ready), (self.poller, number(key)), now_ns);
                 self.put(key, Entry::Member(member));
                 match self.establish(key) {
-                    Ok(()) => events.push(PollEvent::Connected { connection: key }),
+                    Ok(()) => {
+                        self.report.counts.connected += 1;
+                        events.push(PollEvent::Connected { connection: key });
+                    }
                     Err(error) => self.fail(key, error, events),
                 }
             }
@@ -379,6 +410,7 @@ impl Poller {
     }
 
     fn fail(&mut self, key: Key, error: Error, events: &mut PollEvents) {
+        self.report.counts.connect_failed += 1;
         events.push(PollEvent::ConnectFailed { connection: key, kind: error.kind() });
         self.put(key, Entry::Failed(error));
     }
@@ -469,6 +501,7 @@ impl Poller {
         };
         let sleep_ns = deadline_ns.min(self.earliest_ns).saturating_sub(self.clock.now_ns).min(most_ns);
         if sleep_ns > 0 {
+            self.report.counts.sleeps += 1;
             self.epoll.wait(sleep_ns);
             self.take_ready();
         }

@@ -11,6 +11,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
+use superpipe::metrics::{PublishOptions, Reader, publish};
 use superpipe::{
     Address, Connection, Drive, ErrorKind, Listener, Options, PeerTrust, PollEvent, PollEvents, Poller,
     PollerOptions, Protocol, Reason, Received, RecvOperation, Registered, RegisteredBuf, SendOperation,
@@ -193,6 +194,7 @@ fn nothing_is_allocated_from_connect_to_close() {
     messages_into_trusted_buffers_allocate_nothing();
     a_poller_allocates_nothing();
     loans_allocate_nothing();
+    publishing_allocates_nothing();
 }
 
 fn exchanges_allocate_nothing() {
@@ -470,4 +472,43 @@ fn try_recv_trusted(connection: &mut Connection, sink: &mut TrustedBuf) -> Recei
         }
         rest(connection);
     }
+}
+
+/// Copies of counters, of both ends and of a poller, once they are in the page.
+fn publishing_allocates_nothing() {
+    let publisher = publish(PublishOptions::default()).unwrap();
+    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-page.sock", std::process::id()));
+    let address = Address::Shm(path);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let mut one = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    let other = accepting.join().unwrap();
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let key = poller.adopt(other).map_err(|(_, error)| error).unwrap();
+    let mut events = PollEvents::with_capacity(8);
+    poller.poll(&mut events, Duration::ZERO).unwrap();
+    let mut reader = Reader::open(std::process::id()).unwrap();
+    let first = reader.read().unwrap();
+    assert_eq!((first.connections.len(), first.pollers.len()), (2, 1));
+    await_begun_threads();
+    let (before, begun) = (ALLOCATIONS.load(Ordering::Relaxed), Instant::now());
+    COUNTS.store(true, Ordering::Relaxed);
+    // The poller copies its connections with their keepalives, each 200 ms.
+    while begun.elapsed() < Duration::from_millis(500) {
+        assert_eq!(one.try_send(1, &[b"hello"]).unwrap(), TrySend::Sent);
+        poller.poll(&mut events, DEADLINE).unwrap();
+        assert!(matches!(
+            poller.connection(key).unwrap().try_recv(&mut [&mut [0; 8]]),
+            Ok(TryRecv::Received(_))
+        ));
+        one.progress();
+    }
+    COUNTS.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    let last = reader.read().unwrap();
+    for (first, last) in first.connections.iter().zip(&last.connections) {
+        assert!(last.copied_at_ns > first.copied_at_ns, "{last:?}");
+    }
+    assert!(last.pollers[0].copied_at_ns > first.pollers[0].copied_at_ns);
+    drop(publisher);
 }

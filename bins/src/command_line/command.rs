@@ -2,8 +2,7 @@
 
 use crate::exit::{Code, Failure};
 use crate::files::descriptor::duplicate;
-use crate::protocol::Role;
-use crate::stderr::print_line;
+use crate::stderr::{ToolName, print_line};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 use std::ffi::OsString;
@@ -18,28 +17,29 @@ pub type Optional = (&'static str, fn(&str) -> bool);
 ///
 /// # Errors
 /// The exit code, if help was printed or could not be printed, or if the command line is invalid.
-pub fn parse<P: Parser>(role: Role, optional: &[Optional]) -> Result<P, ExitCode> {
+pub fn parse<P: Parser>(tool: impl Into<ToolName>, optional: &[Optional]) -> Result<P, ExitCode> {
+    let tool = tool.into();
     P::try_parse().map_err(|error| {
         if error.use_stderr() {
             // an error of standard error can be reported nowhere
             let _ = error.print();
             if let Some(remedy) = remedy(&error, optional, std::env::args_os()) {
-                print_line(role, &remedy);
+                print_line(tool, &remedy);
             }
             return Code::Usage.into();
         }
-        print(role, error.render().to_string().as_bytes())
+        print(tool, error.render().to_string().as_bytes())
     })
 }
 
 /// Prints a requested text to standard output. A reader that closes the pipe early is no failure.
 #[must_use]
-pub fn print(role: Role, text: &[u8]) -> ExitCode {
+pub fn print(tool: impl Into<ToolName>, text: &[u8]) -> ExitCode {
     let written = duplicate(1).and_then(|mut out| out.write_all(text));
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let failure = Failure::local_io("cannot write to standard output", &error);
-            print_line(role, &failure.text);
+            print_line(tool, &failure.text);
             failure.code.into()
         }
         _ => Code::Done.into(),

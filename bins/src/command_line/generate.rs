@@ -3,8 +3,7 @@
 use crate::command_line::command;
 use crate::command_line::options::Generated;
 use crate::exit::{Code, explain};
-use crate::protocol::Role;
-use crate::stderr::print_line;
+use crate::stderr::{ToolName, print_line};
 use clap::Command;
 use clap_complete::Shell;
 use std::io::{self, Write};
@@ -12,11 +11,11 @@ use std::process::ExitCode;
 
 /// Prints what `--generate` asks for.
 #[must_use]
-pub fn print(role: Role, kind: Generated, command: Command) -> ExitCode {
+pub fn print(tool: impl Into<ToolName>, kind: Generated, command: Command) -> ExitCode {
     match text(kind, command) {
-        Ok(text) => command::print(role, &text),
+        Ok(text) => command::print(tool, &text),
         Err(error) => {
-            print_line(role, &explain("cannot generate the man page or completions", &error));
+            print_line(tool, &explain("cannot generate the man page or completions", &error));
             Code::LocalIo.into()
         }
     }
@@ -84,12 +83,13 @@ mod tests {
     use super::*;
     use crate::command_line::options::{Receive, Send};
     use crate::rperf::options::Perf;
+    use crate::top::options::Top;
     use clap::CommandFactory;
     use clap::ValueEnum;
 
     #[test]
     fn every_kind_names_every_option_that_help_names() {
-        for command in [Send::command(), Receive::command(), Perf::command()] {
+        for command in [Send::command(), Receive::command(), Perf::command(), Top::command()] {
             for &kind in Generated::value_variants() {
                 let text = String::from_utf8(text(kind, command.clone()).unwrap()).unwrap();
                 let text = text.replace("\\-", "-");

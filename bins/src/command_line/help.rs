@@ -37,7 +37,8 @@ Reports:
   --accept-timeout for the reader of a FILE that is a pipe. Writing a report
   to a stopped terminal has no time limit.";
 
-const EXIT_CODES: &str = "\
+/// Exit codes of every tool.
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    success; for rsend: the receiver has confirmed all data
   2    usage error, or the options of the two ends disagree

@@ -14,11 +14,16 @@ use crate::signals::Signals;
 use crate::stderr::{self, print_line};
 use crate::timeouts::{CLOSE_TIMEOUT, HELLO_TIMEOUT, REPORT_TIMEOUT};
 use core::time::Duration;
+use std::sync::Arc;
 use superpipe::io::{Digest, DigestKind};
+use superpipe::metrics::{PublishOptions, Publisher, publish};
 use superpipe::os::WaitStrategy;
 use superpipe::{
     Address, Connection, DeviceName, Error, ErrorKind, MemoryNode, MemoryPlacement, Options, Peer, Reason,
 };
+
+/// Connections that the page of --metrics lists. A tool has one at a time, and a listener a few strangers.
+const CONNECTIONS_MAX: u32 = 32;
 
 /// One end's run: its role, options and signals.
 #[derive(Debug, Clone)]
@@ -32,18 +37,24 @@ pub struct Session<'a> {
     /// true if standard error carries nothing but events
     is_mute: bool,
     cores: Cores,
+    /// the page of --metrics, as long as the tool runs
+    _publisher: Option<Arc<Publisher>>,
 }
 
 impl<'a> Session<'a> {
     /// Creates a session, installs the signal handlers, and sets the limits of memory.
     ///
     /// # Errors
-    /// The handlers cannot be installed.
+    /// The handlers cannot be installed, or the metrics not be published.
     pub fn new(role: Role, common: &'a Common, is_mute: bool) -> Result<Self, Failure> {
         let signals = Signals::install(role.work())?;
         stderr::set_signal_flag(signals.flag());
         common.memory.set();
-        Ok(Self { role, common, signals, is_mute, cores: Cores::new(role, common.core) })
+        let published = common.metrics.then(|| publish(PublishOptions { connections_max: CONNECTIONS_MAX }));
+        let publisher =
+            published.transpose().map_err(|error| Failure::new(Code::Device, error.to_string()))?;
+        let cores = Cores::new(role, common.core);
+        Ok(Self { role, common, signals, is_mute, cores, _publisher: publisher.map(Arc::new) })
     }
 
     /// Pins this thread, if `--core` asks for that. Must be called before any memory is touched, and after other threads were started.

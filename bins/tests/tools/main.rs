@@ -38,4 +38,5 @@ mod strangers;
 mod superpipeline;
 mod support;
 mod terminals;
+mod top;
 mod traces;

@@ -14,7 +14,7 @@ const BUG: u8 = 101;
 #[test]
 fn help_that_cannot_be_printed_is_a_failure() {
     let scratch = Scratch::new("manual-full");
-    for tool in ["rsend", "rrecv", "rperf"] {
+    for tool in ["rsend", "rrecv", "rperf", "superpipe-top"] {
         for asked in
             [&["--help"][..], &["-h"], &["--version"], &["--generate", "man"], &["--generate", "bash"]]
         {
@@ -74,7 +74,7 @@ fn exit_codes_agree_in_help_man_page_and_docs() {
     let mut known: Vec<_> = Code::ALL.into_iter().map(Code::number).chain([BUG]).collect();
     known.sort_unstable();
     assert_eq!(numbers, known);
-    for tool in ["rsend", "rrecv", "rperf"] {
+    for tool in ["rsend", "rrecv", "rperf", "superpipe-top"] {
         let printed = |arguments: &[&str]| {
             let out = scratch.command(tool).args(arguments).stdout(Stdio::piped()).output().unwrap();
             String::from_utf8(out.stdout).unwrap()

@@ -44,6 +44,7 @@ impl<F: Fabric> Endpoint<F> {
         }
         planted!(RejectForgotten => _ = self.receiver.take_reject());
         if self.sender.emit_cancel(fabric, &mut self.link) {
+            self.counters.cancels_sent += 1;
             self.counters.chunks_sent += 1;
             sent += 1;
         }
@@ -107,7 +108,9 @@ impl<F: Fabric> Endpoint<F> {
         }
         let controls = self.outbox.handle_ack(ack.controls);
         let controls = self.judged(fabric, controls).unwrap_or(false);
-        if blocks || controls || ack.keepalives != self.peer_keepalives {
+        let has_keepalive = ack.keepalives != self.peer_keepalives;
+        if blocks || controls || has_keepalive {
+            self.counters.keepalives_received += u64::from(has_keepalive);
             self.peer_keepalives = ack.keepalives;
             self.activity = self.activity.wrapping_add(1);
         }

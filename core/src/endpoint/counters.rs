@@ -6,6 +6,22 @@ use crate::copying::{CopyKernel, SIZE_CLASSES, WindowReason};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
+    /// Transfers, messages and streams, of which this end has sent something.
+    pub transfers_sent: u64,
+    /// Transfers of which this end has received something.
+    pub transfers_received: u64,
+    /// Transfers of this end that ended by a CANCEL, since it gave them up or since the peer rejected them.
+    pub cancels_sent: u64,
+    /// Transfers of the peer that ended so.
+    pub cancels_received: u64,
+    /// Transfers of the peer that this end rejected.
+    pub rejects_sent: u64,
+    /// Transfers of this end that the peer rejected.
+    pub rejects_received: u64,
+    /// Keepalives sent.
+    pub keepalives_sent: u64,
+    /// Looks at the peer's acknowledgements that found another keepalive.
+    pub keepalives_received: u64,
     /// Messages that left in a slot line.
     pub inline_sent: u64,
     /// Messages that came in a slot line.

@@ -127,6 +127,7 @@ impl<F: Fabric> Endpoint<F> {
     /// times per second.
     pub fn send_keepalive(&mut self, fabric: &mut F) {
         self.acked.keepalives = self.acked.keepalives.wrapping_add(1);
+        self.counters.keepalives_sent += 1;
         self.write_ack_line(fabric);
     }
 
@@ -216,6 +217,7 @@ impl<F: Fabric> Endpoint<F> {
                 Control::Cts { transfer, claim } => self.sender.handle_cts(transfer, claim),
                 Control::Reject { transfer, reason } => {
                     self.sender.handle_reject(transfer, reason)?;
+                    self.counters.rejects_received += 1;
                     self.forget_rejected(fabric, transfer);
                     if self.events.is_full() {
                         self.events.pop_front();

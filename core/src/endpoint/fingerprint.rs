@@ -41,6 +41,7 @@ impl<F: Fabric> Endpoint<F> {
             closed,
             activity: _,
             counters: _,
+            counted_from: _,
         } = self;
         (config.protocol, sender, receiver, loans, outbox, inbox).hash(hasher);
         (blocks, controls, ack_line_is_there, reported.get(), wants_ack).hash(hasher);

@@ -165,6 +165,8 @@ pub struct Endpoint<F: Fabric> {
     /// Count of acknowledgements, control messages and notifications of the peer.
     activity: u64,
     counters: Counters,
+    /// Numbers of the transfers, sent and received, before those that the counters count.
+    counted_from: [u64; 2],
 }
 
 impl<F: Fabric> Endpoint<F> {
@@ -183,7 +185,7 @@ impl<F: Fabric> Endpoint<F> {
         let Attachment { link, control_page, peer_control_page, landing, peer_landing, growth } = attachment;
         let caps = fabric.caps(&link);
         config.validate(F::DIRECT, caps, [landing.layout, peer_landing.layout])?;
-        let Origin { blocks, controls, keepalives, notifications, .. } = origin;
+        let Origin { blocks, transfers, controls, keepalives, notifications, .. } = origin;
         let credits = NotificationCredits::new(config.arrival, caps.notifications_max, notifications);
         let inbox = Inbox::new(controls);
         let kernels = if times_copies::<F>() { fabric.copy_kernels(&link) } else { KernelSet::PLAIN };
@@ -214,6 +216,7 @@ impl<F: Fabric> Endpoint<F> {
             closed: None,
             activity: 0,
             counters: Counters::default(),
+            counted_from: [transfers; 2],
         })
     }
 
@@ -246,7 +249,11 @@ impl<F: Fabric> Endpoint<F> {
             provider.map(Provider::tally).unwrap_or_default();
         let ((copy_in, timed_in), (copy_out, timed_out)) = (self.sender.kernels(), self.receiver.kernels());
         let window = self.sender.window_choice();
+        let [sent_from, received_from] = self.counted_from;
         Counters {
+            transfers_sent: self.sender.newest_transfer().wrapping_sub(sent_from),
+            transfers_received: self.receiver.transfers().wrapping_sub(received_from),
+            cancels_received: self.receiver.cancels,
             window_bytes: self.sender.chosen_window_bytes(),
             window_reason: if F::DIRECT { window.reason() } else { WindowReason::Start },
             window_changes: window.changes(),
@@ -291,10 +298,12 @@ impl<F: Fabric> Endpoint<F> {
     /// Sets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
+        self.counted_from = [self.sender.newest_transfer(), self.receiver.transfers()];
         if let Some(growth) = &mut self.growth {
             growth.provider.reset_tally();
         }
         self.receiver.inlines = 0;
+        self.receiver.cancels = 0;
         self.receiver.chunks = 0;
         self.receiver.check_misses = 0;
         self.receiver.exposed_bytes = 0;

@@ -294,6 +294,7 @@ impl<F: Fabric> Endpoint<F> {
             self.withdraw(fabric, transfer);
         }
         let rejected = self.receiver.reject(reason);
+        self.counters.rejects_sent += u64::from(rejected);
         self.flush_controls(fabric);
         self.drop_needless();
         rejected

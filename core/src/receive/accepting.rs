@@ -97,6 +97,7 @@ impl<F: Fabric> Receiver<F> {
             }
             Header::Cancel { transfer, reason } => {
                 self.check_is_open(transfer)?;
+                self.cancels += 1;
                 self.head = Head::Cancel(reason);
             }
         }

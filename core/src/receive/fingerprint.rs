@@ -30,6 +30,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             check_misses: _,
             chunks: _,
             inlines: _,
+            cancels: _,
             exposed_bytes: _,
             split_bytes: _,
             sources,

@@ -116,6 +116,8 @@ pub(crate) struct Receiver<F: Fabric> {
     pub(crate) check_misses: u64,
     pub(crate) chunks: u64,
     pub(crate) inlines: u64,
+    /// Transfers that ended by a CANCEL.
+    pub(crate) cancels: u64,
     /// Payload bytes that were taken out of memory of the peer.
     pub(crate) exposed_bytes: u64,
     /// Payload bytes that were taken out of memory that the peer has written.
@@ -156,6 +158,7 @@ impl<F: Fabric> Receiver<F> {
             check_misses: 0,
             chunks: 0,
             inlines: 0,
+            cancels: 0,
             exposed_bytes: 0,
             split_bytes: 0,
             sources: Sources::new(),

@@ -222,6 +222,10 @@ pub struct Common {
     )]
     pub trace: Option<PathBuf>,
 
+    /// Let superpipe-top, and other programs of this user, read the counters of the connections of this process
+    #[arg(long, help_heading = "Reports")]
+    pub metrics: bool,
+
     /// Print only errors and warnings, and the port if --listen names port 0
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Reports")]
     pub quiet: bool,

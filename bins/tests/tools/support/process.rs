@@ -146,7 +146,7 @@ impl Ended {
             |line: &&str| [LISTENING, CONNECTED, ": window: "].iter().any(|words| line.contains(words));
         let said: Vec<_> = self.said.lines().filter(|line| !added(line)).collect();
         assert_eq!(said.len(), 1, "{}", self.said);
-        let tools = ["rsend: ", "rrecv: ", "rperf: ", "rperf serve: "];
+        let tools = ["rsend: ", "rrecv: ", "rperf: ", "rperf serve: ", "superpipe-top: "];
         assert!(tools.iter().any(|tool| said[0].starts_with(tool)), "{}", self.said);
         assert!(said[0].contains(words), "{} lacks {words:?}", self.said);
     }

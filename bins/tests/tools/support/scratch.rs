@@ -78,6 +78,7 @@ impl Scratch {
         let path = match name {
             "rsend" => env!("CARGO_BIN_EXE_rsend"),
             "rperf" => env!("CARGO_BIN_EXE_rperf"),
+            "superpipe-top" => env!("CARGO_BIN_EXE_superpipe-top"),
             _ => env!("CARGO_BIN_EXE_rrecv"),
         };
         let mut command = Command::new(path);

@@ -1,0 +1,59 @@
+//! Lines of pollers.
+
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use superpipe::{Address, Options, PollEvent, PollEvents, Poller, PollerOptions};
+
+use super::support::{COPY_PERIOD, DEADLINE, path, publish_now, read_own, turn};
+
+#[test]
+fn a_poller_shows_what_it_has_and_what_it_did() {
+    let _turn = turn();
+    let _publisher = publish_now();
+    let mut poller =
+        Poller::new(PollerOptions { quiet_after: Duration::ZERO, ..PollerOptions::default() }).unwrap();
+    let address = Address::Shm(path("poller"));
+    poller.listen(&address, Options::default()).unwrap();
+    let nowhere = Address::Shm(path("nowhere"));
+    let failing = poller.connect(&nowhere, Options::default(), Duration::from_millis(1)).unwrap();
+    let key = poller.connect(&address, Options::default(), DEADLINE).unwrap();
+    let mut events = PollEvents::with_capacity(8);
+    let (mut seen, until) = ([0_u64; 3], Instant::now() + DEADLINE);
+    while seen != [1; 3] {
+        poller.poll(&mut events, until).unwrap();
+        assert!(Instant::now() < until, "{seen:?}");
+        for event in &events {
+            match event {
+                PollEvent::Accepted { .. } => seen[0] += 1,
+                PollEvent::Connected { .. } => seen[1] += 1,
+                PollEvent::ConnectFailed { .. } => seen[2] += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(poller.take_error(failing).is_some());
+    // Both ends fall asleep.
+    poller.poll(&mut events, 2 * COPY_PERIOD).unwrap();
+    let found = read_own();
+    let [line] = &found.pollers[..] else { panic!("{:?}", found.pollers) };
+    assert_eq!((line.connections, line.armed, line.active, line.listeners), (2, 2, 0, 1));
+    assert_eq!((line.accepted, line.connected, line.connect_failed, line.accept_failed), (1, 1, 1, 0));
+    assert!(line.rounds > 0 && line.calls > 0 && line.sleeps > 0);
+    assert_eq!(found.connections.len(), 2);
+
+    // A message wakes one of them.
+    let (before, sent) = (line.wakeups, Instant::now());
+    poller.connection(key).unwrap().send(1, &[b"hello"], DEADLINE).unwrap();
+    poller.poll(&mut events, until).unwrap();
+    assert!(events.iter().any(|event| matches!(event, PollEvent::Readable { .. })), "{events:?}");
+    thread::sleep(COPY_PERIOD.saturating_sub(sent.elapsed()));
+    for _ in 0..8 {
+        poller.poll(&mut events, Duration::ZERO).unwrap();
+    }
+    let line = read_own().pollers[0];
+    assert!(line.wakeups > before, "{line:?}");
+    drop(poller);
+    assert_eq!(read_own().pollers, []);
+}
