@@ -2,6 +2,7 @@
 
 use core::fmt;
 mod planning;
+mod streaming;
 
 #[cfg(feature = "recorder")]
 use core::iter;

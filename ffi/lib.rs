@@ -3,7 +3,7 @@
 //! speed of memory from the first message on.
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
-//! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
+//! - [`SendOperation`], [`RecvOperation`] and [`RecvStreamOperation`]: longer messages and streams, driven by a loop of the program's own.
 //! - [`Poller`]: many connections and listeners in one thread.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.
 //! - [`SendHalf`] and [`RecvHalf`]: the two directions of a connection for two threads.
@@ -53,6 +53,7 @@ mod options;
 mod outcome;
 mod poller;
 mod recv_buf;
+mod recv_stream_operation;
 mod registered_buf;
 mod split;
 mod stream;
@@ -77,6 +78,7 @@ pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
 pub use outcome::{TryRecv, TrySend};
 pub use poller::{Key, PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
+pub use recv_stream_operation::RecvStreamOperation;
 pub use registered_buf::RegisteredBuf;
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};

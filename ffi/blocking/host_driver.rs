@@ -140,7 +140,7 @@ impl<F: HostFabric> HostDriver<F> {
         self.fabric.tend(self.driver.endpoint_mut());
     }
 
-    fn check_ended(&mut self) -> Result<(), Error> {
+    pub(super) fn check_ended(&mut self) -> Result<(), Error> {
         self.driver.ended(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 

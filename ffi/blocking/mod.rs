@@ -3,7 +3,7 @@
 //! ```text
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each; pending_connect, connect_thread: beside others
 //! accepting                      the half-open connections of a listener
-//! sending, receiving, cold       messages            send_stream, recv_stream   streams
+//! sending, receiving, cold       messages            send_stream, recv_stream   streams; driven_stream, without waiting
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
 //! waiting, descriptor_waiting    the loops around core's driver
@@ -42,6 +42,7 @@ mod cold;
 mod connect_thread;
 mod connecting;
 mod descriptor_waiting;
+mod driven_stream;
 mod exclusive;
 mod fabric_listeners;
 mod half;

@@ -6,4 +6,5 @@ mod keys;
 mod limits;
 mod serving;
 mod sleeping;
+mod streams;
 mod support;
