@@ -55,6 +55,10 @@ impl Listener {
         Ok(Self { acceptor: Acceptor::bind(address, options)? })
     }
 
+    pub(crate) fn into_acceptor(self) -> Acceptor {
+        self.acceptor
+    }
+
     /// Waits for the next connection. An attempt that fails is returned as an error, and the next call waits for another.
     ///
     /// Up to 16 connections are made side by side, each bounded by [`Options::handshake_timeout`]. Further clients wait until one of

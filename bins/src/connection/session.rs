@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
         size_hint: Option<u64>,
     ) -> Result<Hello, Failure> {
         let is_one_host = matches!(connection.peer(), Peer::Process(_));
-        let hello = |place| Hello { role: self.role, checksum, size_hint, place };
+        let hello = |place| Hello { role: self.role, checksum, size_hint, place, wants_name: false };
         match self.role {
             Role::Receiver | Role::Server => {
                 let place = self.listeners_place(is_one_host)?;
