@@ -179,7 +179,7 @@ pub struct Listening {
     )]
     pub listen: Address,
 
-    /// Fail if no peer connects within this time
+    /// Fail if no peer connects within this time. With rrecv --keep it is the time without any sender after which rrecv ends
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
     pub accept_timeout: Duration,
 }
@@ -197,7 +197,8 @@ pub struct TransferOptions {
     #[arg(long, value_enum, value_name = "KIND")]
     pub checksum: Option<Checksum>,
 
-    /// Write events to a file, one JSON object per line: start, listening (for port 0), interval (every second) and end.
+    /// Write events to a file, one JSON object per line: start, listening (for port 0), interval (every second), transfer (with rrecv --keep)
+    /// and end.
     /// --json=- writes them to standard error, which then carries nothing else
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,
