@@ -317,6 +317,15 @@ impl Poller {
         }
     }
 
+    /// Takes the error of the newest client of a listener that did not become a connection, which [`PollEvent::AcceptFailed`] reported: its text says why. `None`: it was taken, or the key is stale, or
+    /// names no listener.
+    pub fn take_accept_error(&mut self, listener: Key) -> Option<Error> {
+        match self.entries.get_mut(listener)? {
+            Entry::Listening(listening) => listening.take_error(),
+            _ => None,
+        }
+    }
+
     /// Removes what a key names, and returns the connection if it is one that is made. Dropping that closes it; over RDMA the drop waits until what was sent has left this end, for
     /// [`Options::linger`] at most, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
     /// now on.

@@ -18,13 +18,15 @@ pub(super) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
+    /// Error of the newest client that did not become a connection.
+    failed: Option<Error>,
     /// When to look again at the latest.
     pub(super) due_ns: u64,
 }
 
 impl Listening {
     pub(super) const fn new(acceptor: Acceptor) -> Self {
-        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, due_ns: 0 }
+        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, failed: None, due_ns: 0 }
     }
 
     pub(super) const fn acceptor(&self) -> &Acceptor {
@@ -69,6 +71,16 @@ impl Listening {
             u64::MAX
         };
         accepted
+    }
+
+    /// Keeps the error of a client that did not become a connection.
+    pub(super) fn keep_error(&mut self, error: Error) {
+        self.failed = Some(error);
+    }
+
+    /// Takes that error.
+    pub(super) const fn take_error(&mut self) -> Option<Error> {
+        self.failed.take()
     }
 
     /// Notes that a client came.

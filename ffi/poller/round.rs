@@ -323,11 +323,16 @@ impl Poller {
             Ok(None) => {}
             Ok(Some(ready)) => match self.adopt(Connection::from(ready)) {
                 Ok(connection) => events.push(PollEvent::Accepted { listener: key, connection }),
-                Err((_, error)) => {
-                    events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
-                }
+                Err((_, error)) => self.accept_failed(key, error, events),
             },
-            Err(error) => events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() }),
+            Err(error) => self.accept_failed(key, error, events),
+        }
+    }
+
+    fn accept_failed(&mut self, key: Key, error: Error, events: &mut PollEvents) {
+        events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
+        if let Some(Entry::Listening(listening)) = self.entries.get_mut(key) {
+            listening.keep_error(error);
         }
     }
 

@@ -43,25 +43,15 @@ impl MemoryOptions {
     /// proposals and otherwise default sizes. No peer without options of its own can connect then.
     #[must_use]
     pub fn fit_no_connection(&self, text: &str, tuning: &Tuning) -> bool {
-        is_own_refusal(text) && self.too_small(tuning).any(|flag| text.ends_with(flag))
-    }
-
-    /// Returns the option of a limit that has no room for a connection with these proposals and otherwise default sizes, if there is one.
-    #[must_use]
-    pub fn fits_no_connection(&self, tuning: &Tuning) -> Option<&'static str> {
-        self.too_small(tuning).next()
-    }
-
-    fn too_small(&self, tuning: &Tuning) -> impl Iterator<Item = &'static str> {
         let proposed = Tuning { arrival: None, ..*tuning };
-        let negotiated = Defaults::SHM.negotiate(&proposed, &Tuning::default());
+        let Ok(negotiated) = Defaults::SHM.negotiate(&proposed, &Tuning::default()) else { return false };
         // Over RDMA a connection takes somewhat more.
-        let least_bytes = negotiated.map_or(0, |negotiated| 2 * first_segment_bytes(&negotiated));
+        let least_bytes = 2 * first_segment_bytes(&negotiated);
         let limits = [self.pinned_max, self.shared_max];
-        let limits = limits.into_iter().zip(FLAGS);
-        limits
-            .filter(move |(limit, _)| limit.is_some_and(|bytes| bytes < least_bytes))
-            .map(|(_, (_, flag))| flag)
+        is_own_refusal(text)
+            && limits.into_iter().zip(FLAGS).any(|(limit, (_, flag))| {
+                limit.is_some_and(|bytes| bytes < least_bytes) && text.ends_with(flag)
+            })
     }
 }
 

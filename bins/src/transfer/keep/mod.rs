@@ -143,7 +143,7 @@ impl Server<'_, '_> {
                 self.senders.insert(key, Sender::new(Instant::now()));
                 self.step(key);
             }
-            PollEvent::AcceptFailed { kind, .. } => self.accept_failed(kind)?,
+            PollEvent::AcceptFailed { listener, .. } => self.accept_failed(listener)?,
             PollEvent::Readable { connection: key } | PollEvent::Writable { connection: key } => {
                 self.step(key)
             }
@@ -173,7 +173,7 @@ impl Server<'_, '_> {
             }
             Ok(Next::Commit(output)) => {
                 self.poller.set_interest(key, Interest { readable: false, writable: false });
-                self.commits.begin(key, output);
+                self.commits.begin(key, *output);
             }
             Err(_) if sender.is_settled() => self.remove(key),
             Err(StopCause::Local(failure)) => self.refuse(key, failure),
@@ -263,16 +263,18 @@ impl Server<'_, '_> {
     }
 
     /// Reports a client that did not become a connection.
-    fn accept_failed(&mut self, kind: ErrorKind) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// A limit has no room for any client.
+    fn accept_failed(&mut self, listener: Key) -> Result<(), Failure> {
+        // a further one in the same round has the newest error
+        let Some(error) = self.poller.take_accept_error(listener) else { return Ok(()) };
         let Common { memory, tuning, .. } = self.run.session.common;
-        if kind == ErrorKind::Limit
-            && let Some(flag) = memory.fits_no_connection(&tuning.tuning())
-        {
-            let text = format!("cannot provision memory for a connection; raise the limit with {flag}");
-            return Err(Failure::new(Code::Device, text));
+        let failure = self.run.session.failure(&error);
+        if memory.fit_no_connection(&failure.text, &tuning.tuning()) {
+            return Err(failure);
         }
         self.transfers.failed += 1;
-        let failure = Failure::new(Code::Connect, format!("a client could not connect: {kind}"));
         self.attempts.add(&self.run.session, &failure);
         Ok(())
     }

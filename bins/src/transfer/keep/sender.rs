@@ -87,7 +87,7 @@ pub(super) enum Next {
     /// Nothing more can be done until the sender sends something, or until this end can send if that is true.
     Wait { to_send: bool },
     /// The data are whole, and are those that the sender sent: the file is to be completed.
-    Commit(Output),
+    Commit(Box<Output>),
 }
 
 impl Sender {
@@ -224,7 +224,7 @@ impl Sender {
                     compare(&trailer, announced, &self.digest).map_err(StopCause::Local)?;
                     self.remark = trailer.text;
                     if let State::Trailer { output } = self.take_state() {
-                        return Ok(Next::Commit(output));
+                        return Ok(Next::Commit(Box::new(output)));
                     }
                 }
                 State::Commit => return Ok(WAIT),

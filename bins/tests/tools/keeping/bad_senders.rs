@@ -24,7 +24,7 @@ fn begin(scratch: &Scratch, name: &str) -> Connection {
 #[test]
 fn bad_senders_harm_nobody() {
     let scratch = Scratch::new("keep-bad");
-    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "20s"]));
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "20s", "--folds", "3"]));
     // one says nothing, and one does not even speak superpipe
     let mute = scratch.connect();
     let socket = UnixStream::connect(scratch.socket());
@@ -36,6 +36,11 @@ fn bad_senders_harm_nobody() {
         garbage.push(connection);
     }
     receiver.until_said("the peer is not rsend or rrecv");
+    let mut rsend = scratch.rsend(&["-q", "--folds", "2", &scratch.address()]);
+    scratch
+        .run("rsend", rsend.arg(scratch.source("disagreeing", b"data")))
+        .assert(2, "the two ends disagree");
+    receiver.until_said("the two ends disagree");
     let mut connection = begin(&scratch, "garbage-after-name");
     let _ = connection.send(99, &[b"what"], SECOND);
     receiver.until_said("garbage-after-name: the peer sent another transfer instead of its data");

@@ -160,7 +160,7 @@ fn it_ends_when_nobody_comes_any_more() {
     let mut rrecv = scratch.keeper(&["--shared-max", "1M", "-q"]);
     let receiver = scratch.start_rrecv(&mut rrecv);
     let sender = scratch.start_sending("more", b"data");
-    receiver.wait(BOUND).assert(9, "raise the limit with --shared-max");
+    receiver.wait(BOUND).assert(9, "--shared-max");
     drop(sender);
     scratch.assert_only(&["file"]);
 }
