@@ -245,7 +245,7 @@ impl Client {
             data.record(true);
         }
         end.set_up(data, session, &run).map_err(|error| stop(session, error))?;
-        let script = Script::new(run, end, data.description().fabric == "shm");
+        let script = Script::new(run, end, &data.description());
         self.enter(State::Perform(Box::new(script)), None);
         Ok(())
     }

@@ -22,11 +22,16 @@ use super::super::stream::windows;
 use crate::protocol::Role;
 use crate::signals::Signals;
 use core::hint;
+use core::time::Duration;
 use superpipe::os::monotonic_ns;
-use superpipe::{Connection, Drive, Key, Poller, RecvOperation, SendOperation, TrySend};
+use superpipe::{
+    Connection, Description, Drive, ErrorKind, Key, Poller, RecvOperation, SendOperation, TrySend,
+};
 
 /// Longest message that is sent at once.
 const SHORT_BYTES: usize = 64 << 10;
+/// Wait for a message that arrives as a whole, before others are looked at.
+const WHOLE_WAIT: Duration = Duration::from_millis(1);
 /// The server's part of a run.
 pub(super) struct Script {
     run: Run,
@@ -43,6 +48,8 @@ pub(super) struct Script {
     send: Option<SendOperation>,
     /// calls of the library that need no peer may be used: over shared memory, out of ordinary memory
     is_direct: bool,
+    /// longest message that arrives as a whole, so that a wait that ends too early loses nothing of it
+    whole_bytes: usize,
     /// beginning of the batch, and time of the last message
     batch_ns: u64,
     last_ns: u64,
@@ -85,7 +92,7 @@ pub(super) enum Turned {
 
 impl Script {
     /// Begins a run, whose buffers are there.
-    pub(super) fn new(run: Run, end: &End, is_shm: bool) -> Self {
+    pub(super) fn new(run: Run, end: &End, description: &Description) -> Self {
         let is_prepared = run.pattern == Pattern::Check || end.plan.is_prepared();
         let all = run.warmup + run.timed();
         let windows: Box<dyn Iterator<Item = (u64, bool)>> = match (run.pattern, is_prepared) {
@@ -106,7 +113,9 @@ impl Script {
             total: 0,
             receive: RecvOperation::new(),
             send: None,
-            is_direct: is_shm && end.plan.memory != Memory::Advised,
+            is_direct: description.fabric == "shm" && end.plan.memory != Memory::Advised,
+            // the header of its chunk is in its block as well
+            whole_bytes: usize::try_from(description.block_bytes / 2).unwrap_or(0),
             batch_ns: 0,
             last_ns: 0,
         }
@@ -206,6 +215,13 @@ impl Script {
         let buffer = &mut end.to.buffers()[at];
         if self.is_direct && matches!(buffer, Buffer::Plain { .. } | Buffer::Superpipe(_)) {
             let bytes = buffer.message_bytes();
+            if turn.looks > 1 && bytes <= self.whole_bytes {
+                return match data.recv_into(&mut [buffer.memory()], WHOLE_WAIT) {
+                    Ok(received) => check(received, bytes).map(Drive::Done),
+                    Err(error) if error.kind() == ErrorKind::Timeout => Ok(Drive::Idle),
+                    Err(error) => Err(MessageError::Library(error)),
+                };
+            }
             for _ in 0..turn.looks {
                 match data
                     .drive_recv(&mut self.receive, &mut [buffer.memory()])
