@@ -179,7 +179,10 @@ impl<'a> Session<'a> {
     }
 
     /// Returns what a listener tells of its core. One that chooses it begins anew with each peer.
-    fn listeners_place(&self, is_one_host: bool) -> Result<Place, Failure> {
+    ///
+    /// # Errors
+    /// The kernel refuses to pin.
+    pub fn listeners_place(&self, is_one_host: bool) -> Result<Place, Failure> {
         let may_move = is_one_host && self.cores.is_auto();
         if may_move {
             self.cores.choose(None)?;
@@ -189,7 +192,10 @@ impl<'a> Session<'a> {
     }
 
     /// Moves a listener beside its peer, and tells the cores.
-    fn settle_listener(&self, ours: &Place, theirs: &Place) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The kernel refuses to pin.
+    pub fn settle_listener(&self, ours: &Place, theirs: &Place) -> Result<(), Failure> {
         if ours.may_move {
             let choice = self.cores.move_beside(theirs)?;
             self.print_if(self.common.verbose, &format!("pinned to {choice}"));

@@ -53,6 +53,7 @@ pub(super) struct Client {
 
 enum State {
     Hello {
+        place: Place,
         is_greeted: bool,
     },
     Plan,
@@ -99,12 +100,14 @@ pub(super) enum Stop {
 
 impl Client {
     /// Begins with a connection that was made now.
-    pub(super) fn new(control: Key, peer: Peer, deadline: Instant) -> Self {
+    ///
+    /// `place` is what this end tells of its core.
+    pub(super) fn new(control: Key, peer: Peer, place: Place, deadline: Instant) -> Self {
         Self {
             control,
             data: None,
             peer,
-            state: State::Hello { is_greeted: false },
+            state: State::Hello { place, is_greeted: false },
             end: None,
             wait: WaitStrategy::Sleep,
             deadline: Some(deadline),
@@ -139,9 +142,9 @@ impl Client {
             }
             let Some(control) = poller.connection(self.control) else { return Ok(WAIT) };
             match &mut self.state {
-                State::Hello { is_greeted } => {
+                State::Hello { place, is_greeted } => {
+                    let place = *place;
                     if !*is_greeted {
-                        let place = Place { core: session.core(), ..Place::default() };
                         let hello = Hello {
                             role: session.role,
                             checksum: None,
@@ -161,7 +164,8 @@ impl Client {
                         }
                         Taken::Message(_) | Taken::Another => Hello::decode(&[], Role::Client),
                     };
-                    hello.map_err(broken)?;
+                    let hello = hello.map_err(broken)?;
+                    session.settle_listener(&place, &hello.place).map_err(Stop::Tell)?;
                     // A client that says nothing more keeps its place: it is one of those that are idle.
                     self.enter(State::Plan, None);
                 }
@@ -210,7 +214,11 @@ impl Client {
                 State::Report(failure) => {
                     let failure = failure.clone();
                     let mut room = [0; REPORT_BYTES_MAX];
-                    return match take(session, control, &mut room)? {
+                    // without a report, that failure is all that is known
+                    let Ok(taken) = take(session, control, &mut room) else {
+                        return Err(Stop::Lost(failure));
+                    };
+                    return match taken {
                         Taken::Nothing => Ok(WAIT),
                         Taken::Message(Received { tag: TAG_TRAILER, bytes }) => {
                             let report = Report::decode(&room[..bytes]).map_err(broken)?;

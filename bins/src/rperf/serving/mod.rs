@@ -17,7 +17,10 @@ use crate::connection::attempts::Attempts;
 use crate::connection::listen;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
+use crate::protocol::Place;
 use crate::quantity::format_duration;
+use crate::report::copying::Copying;
+use crate::report::growth::Growth;
 use crate::timeouts::HELLO_TIMEOUT;
 use client::{Client, Next, Stop};
 use core::time::Duration;
@@ -26,8 +29,8 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::Instant;
 use superpipe::{
-    Error, ErrorKind, Interest, Key, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason,
-    WaitStrategy,
+    Connection, Error, ErrorKind, Interest, Key, Options, Peer, PollEvent, PollEvents, Poller, PollerOptions,
+    Reason, WaitStrategy,
 };
 
 /// Connections at most. Each takes about 1 MiB and two descriptors.
@@ -54,6 +57,8 @@ struct Server<'a> {
     clients: HashMap<Key, Client>,
     /// clients by their data connections
     of_data: HashMap<Key, Key>,
+    /// those that have more to do at once
+    again: Vec<Key>,
     attempts: Attempts,
     used_at: Instant,
 }
@@ -76,7 +81,8 @@ pub(super) fn serve(session: &Session<'_>, serve: &Serve) -> Result<(), Failure>
     let nobody = format!("nobody connected to {}", made.local_addr());
     poller.adopt_listener(made).map_err(failed)?;
     let (clients, of_data) = (HashMap::new(), HashMap::new());
-    let mut server = Server { session, poller, clients, of_data, attempts, used_at: Instant::now() };
+    let mut server =
+        Server { session, poller, clients, of_data, again: Vec::new(), attempts, used_at: Instant::now() };
     server.run(serve.listening.accept_timeout, &nobody)
 }
 
@@ -86,7 +92,8 @@ impl Server<'_> {
         let mut next_tick = Instant::now();
         loop {
             let busy = self.busy();
-            let polled = self.poller.poll(&mut events, if busy.is_empty() { TICK } else { Duration::ZERO });
+            let is_idle = busy.is_empty() && self.again.is_empty();
+            let polled = self.poller.poll(&mut events, if is_idle { TICK } else { Duration::ZERO });
             match polled {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
                     return Err(self.session.failure(&error));
@@ -100,10 +107,14 @@ impl Server<'_> {
             for event in &events {
                 self.handle(event)?;
             }
-            let has_events = !events.is_empty();
+            let again = core::mem::take(&mut self.again);
+            let is_quiet = events.is_empty() && again.is_empty();
+            for key in again {
+                self.step(key, SHARED);
+            }
             if let [key] = busy[..] {
                 self.step_alone(key);
-            } else if !busy.is_empty() && !has_events {
+            } else if !busy.is_empty() && is_quiet {
                 // Those that sleep are woken by the poller; here somebody spins or yields.
                 thread::yield_now();
             }
@@ -207,7 +218,13 @@ impl Server<'_> {
             }
             return Ok(());
         }
-        self.clients.insert(key, Client::new(key, peer, Instant::now() + self.hello_timeout()));
+        // One that serves others already does not leave its core.
+        let place = if self.clients.is_empty() {
+            self.session.listeners_place(matches!(peer, Peer::Process(_)))?
+        } else {
+            Place { core: self.session.core(), ..Place::default() }
+        };
+        self.clients.insert(key, Client::new(key, peer, place, Instant::now() + self.hello_timeout()));
         self.step(key, SHARED);
         Ok(())
     }
@@ -222,6 +239,9 @@ impl Server<'_> {
         match client.step(&mut self.poller, self.session, turn) {
             Ok(Next::Again) => {
                 self.await_data(key, true, false);
+                if turn.looks == 1 && !self.again.contains(&key) {
+                    self.again.push(key);
+                }
                 true
             }
             Ok(Next::Wait { on_data, to_send }) => {
@@ -321,9 +341,18 @@ impl Server<'_> {
         for key in client.data.into_iter().chain([client.control]) {
             self.of_data.remove(&key);
             if let Some(connection) = self.poller.remove(key) {
-                let _ = connection.close(reason, LINGER);
+                self.close(connection, reason);
             }
         }
+    }
+
+    fn close(&self, mut connection: Connection, reason: Reason) {
+        let counters = connection.counters();
+        let (growth, copying) = (Growth::new(&counters), Copying::new(&counters));
+        let is_verbose = self.session.common.verbose;
+        self.session.print_if(is_verbose && growth.has_any(), &growth.to_string());
+        self.session.print_if(is_verbose && copying.has_any(), &copying.to_string());
+        let _ = connection.close(reason, LINGER);
     }
 
     fn close_all(&mut self, reason: Reason) {

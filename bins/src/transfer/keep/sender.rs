@@ -229,14 +229,16 @@ impl Sender {
                 }
                 State::Commit => return Ok(WAIT),
                 State::Report { reason } => {
-                    let reason = *reason;
+                    let failure = peer::failure_of_reason(*reason, Role::Sender);
                     let mut room = [0; REPORT_BYTES_MAX];
-                    return match take(run, connection, &mut room)? {
+                    // without a report the reason is all that is known
+                    let Ok(taken) = take(run, connection, &mut room) else {
+                        return Err(StopCause::ConnectionFailed(failure));
+                    };
+                    return match taken {
                         Taken::Nothing => Ok(WAIT),
                         Taken::Message(Received { tag: TAG_TRAILER, bytes }) => Err(reported(&room[..bytes])),
-                        Taken::Message(_) | Taken::Another => {
-                            Err(StopCause::ConnectionFailed(peer::failure_of_reason(reason, Role::Sender)))
-                        }
+                        Taken::Message(_) | Taken::Another => Err(StopCause::ConnectionFailed(failure)),
                     };
                 }
                 State::Verdict { report, code, is_sent } => {

@@ -57,7 +57,14 @@ fn bad_senders_harm_nobody() {
     // wrong bytes, found by the checksum
     let mut rsend = scratch.rsend(&["-q", "--inject-flip", "5", &scratch.address()]);
     scratch.run("rsend", rsend.arg(scratch.source("flipped", b"data that matter"))).assert(6, "differ");
-    // and one is killed in the middle
+    // interrupted, and killed, in the middle
+    let mut rsend = scratch.rsend(&["-q", "--name", "interrupted", &scratch.address()]);
+    let mut interrupted = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    let mut stdin = interrupted.stdin();
+    feed(&mut stdin, 1, 4 << 20, |_| {});
+    interrupted.signal("INT");
+    assert_eq!(interrupted.wait(BOUND).code, 130);
+    receiver.until_said("interrupted: rsend was interrupted (SIGINT)");
     let mut rsend = scratch.rsend(&["-q", "--name", "killed", &scratch.address()]);
     let mut killed = scratch.start("rsend", rsend.stdin(Stdio::piped()));
     let mut stdin = killed.stdin();
