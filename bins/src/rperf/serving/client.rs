@@ -6,13 +6,6 @@
 //!
 //! A failure of this end goes to VERDICT; one that the client may report itself, to REPORT.
 
-use super::super::end::End;
-use super::super::link::MessageError;
-use super::super::messages::{
-    Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN, default_wait,
-};
-use super::super::runs::{Done, Pattern, Run};
-use super::super::samples::Scale;
 use super::script::{Links, Script, Turn, Turned};
 use crate::connection::peer;
 use crate::connection::session::Session;
@@ -21,6 +14,13 @@ use crate::protocol::{
     HELLO_BYTES, Hello, Place, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
 };
 use crate::quantity::format_duration;
+use crate::rperf::end::End;
+use crate::rperf::link::MessageError;
+use crate::rperf::messages::{
+    Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN, default_wait,
+};
+use crate::rperf::runs::{Done, Pattern, Run};
+use crate::rperf::samples::Scale;
 use crate::timeouts::REPORT_TIMEOUT;
 use crate::trace::track::Track;
 use core::time::Duration;

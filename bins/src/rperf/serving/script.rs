@@ -10,16 +10,16 @@
 //!
 //! A run whose messages take no preparing has one window.
 
-use super::super::buffers::Buffer;
-use super::super::clock::CpuUsage;
-use super::super::end::{End, check, offer, receive_into_within, send_within};
-use super::super::link::MessageError;
-use super::super::messages::TAG_MESSAGE;
-use super::super::messages::{Memory, TAG_GO};
-use super::super::runs::{Pattern, Run};
-use super::super::samples::Samples;
-use super::super::stream::windows;
 use crate::protocol::Role;
+use crate::rperf::buffers::Buffer;
+use crate::rperf::clock::CpuUsage;
+use crate::rperf::end::{End, check, offer, receive_into_within, send_within};
+use crate::rperf::link::MessageError;
+use crate::rperf::messages::TAG_MESSAGE;
+use crate::rperf::messages::{Memory, TAG_GO};
+use crate::rperf::runs::{Pattern, Run};
+use crate::rperf::samples::Samples;
+use crate::rperf::stream::windows;
 use crate::signals::Signals;
 use core::hint;
 use core::time::Duration;
