@@ -106,7 +106,6 @@ pub fn window(bytes: u64, is_registered: bool) -> usize {
 }
 
 /// Returns the windows of a run: the messages of each, and true if it is timed.
-#[must_use]
 pub fn windows(run: &Run, is_registered: bool) -> impl Iterator<Item = (usize, bool)> + use<> {
     let window = window(run.bytes, is_registered);
     let part = move |intervals: u64, is_timed| {

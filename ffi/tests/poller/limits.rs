@@ -76,7 +76,7 @@ fn a_poll_ends_by_its_deadline_or_interrupt_flag() {
 }
 
 #[test]
-fn a_listener_made_elsewhere_serves_and_tells_why_a_client_failed() {
+fn an_adopted_listener_serves_and_tells_why_a_client_failed() {
     let mut poller = Poller::new(PollerOptions { listeners_max: 1, ..PollerOptions::default() }).unwrap();
     let tuning = Tuning { folds: Some(3), ..Tuning::default() };
     let made = Listener::bind(&address(), Options { tuning, ..Options::default() }).unwrap();
