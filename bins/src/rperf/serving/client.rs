@@ -6,6 +6,7 @@
 //!
 //! A failure of this end goes to VERDICT; one that the client may report itself, to REPORT.
 
+use super::buffer_budget::BufferShare;
 use super::script::{Links, Script, Turn, Turned};
 use crate::connection::peer;
 use crate::connection::session::Session;
@@ -21,6 +22,7 @@ use crate::rperf::messages::{
 };
 use crate::rperf::runs::{Done, Pattern, Run};
 use crate::rperf::samples::Scale;
+use crate::rperf::stream::window;
 use crate::timeouts::REPORT_TIMEOUT;
 use crate::trace::track::Track;
 use core::time::Duration;
@@ -47,6 +49,7 @@ pub(super) struct Client {
     end: Option<End>,
     pub(super) wait: WaitStrategy,
     deadline: Option<Instant>,
+    buffers: BufferShare,
     /// its first RUN has come
     pub(super) has_begun: bool,
 }
@@ -102,7 +105,13 @@ impl Client {
     /// Begins with a connection that was made now.
     ///
     /// `place` is what this end tells of its core.
-    pub(super) fn new(control: Key, peer: Peer, place: Place, deadline: Instant) -> Self {
+    pub(super) fn new(
+        control: Key,
+        peer: Peer,
+        place: Place,
+        buffers: BufferShare,
+        deadline: Instant,
+    ) -> Self {
         Self {
             control,
             data: None,
@@ -111,6 +120,7 @@ impl Client {
             end: None,
             wait: WaitStrategy::Sleep,
             deadline: Some(deadline),
+            buffers,
             has_begun: false,
         }
     }
@@ -252,6 +262,7 @@ impl Client {
         if run.is_recorded {
             data.record(true);
         }
+        self.buffers.set(buffer_bytes(&run, end)).map_err(Stop::Tell)?;
         end.set_up(data, session, &run).map_err(|error| stop(session, error))?;
         let script = Script::new(run, end, &data.description());
         self.enter(State::Perform(Box::new(script)), None);
@@ -381,6 +392,16 @@ impl Answer {
         debug_assert!(self.tag != 0, "tags of messages are not 0");
         Ok(true)
     }
+}
+
+/// Returns the bytes of the buffers of a run at this end.
+fn buffer_bytes(run: &Run, end: &End) -> u64 {
+    let count = match run.pattern {
+        Pattern::Stream if end.plan.is_prepared() => window(run.bytes, false) as u64,
+        Pattern::Stream => 1,
+        Pattern::Check | Pattern::Pingpong => 2,
+    };
+    run.bytes.saturating_mul(count)
 }
 
 const WAIT: Next = Next::Wait { on_data: false, to_send: false };

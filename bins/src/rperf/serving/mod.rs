@@ -8,6 +8,7 @@
 //! While one client measures and no other one does, the server looks for its messages and for nothing else, for some milliseconds at a time. Clients that measure
 //! at the same time take turns of few messages.
 
+mod buffer_budget;
 mod client;
 mod script;
 
@@ -22,6 +23,7 @@ use crate::quantity::format_duration;
 use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::timeouts::HELLO_TIMEOUT;
+use buffer_budget::BufferBudget;
 use client::{Client, Next, Stop};
 use core::time::Duration;
 use script::Turn;
@@ -57,6 +59,7 @@ struct Server<'a> {
     clients: HashMap<Key, Client>,
     /// clients by their data connections
     of_data: HashMap<Key, Key>,
+    buffers: BufferBudget,
     /// those that have more to do at once
     again: Vec<Key>,
     attempts: Attempts,
@@ -81,8 +84,16 @@ pub(super) fn serve(session: &Session<'_>, serve: &Serve) -> Result<(), Failure>
     let nobody = format!("nobody connected to {}", made.local_addr());
     poller.adopt_listener(made).map_err(failed)?;
     let (clients, of_data) = (HashMap::new(), HashMap::new());
-    let mut server =
-        Server { session, poller, clients, of_data, again: Vec::new(), attempts, used_at: Instant::now() };
+    let mut server = Server {
+        session,
+        poller,
+        clients,
+        of_data,
+        buffers: BufferBudget::default(),
+        again: Vec::new(),
+        attempts,
+        used_at: Instant::now(),
+    };
     server.run(serve.listening.accept_timeout, &nobody)
 }
 
@@ -224,7 +235,10 @@ impl Server<'_> {
         } else {
             Place { core: self.session.core(), ..Place::default() }
         };
-        self.clients.insert(key, Client::new(key, peer, place, Instant::now() + self.hello_timeout()));
+        self.clients.insert(
+            key,
+            Client::new(key, peer, place, self.buffers.share(), Instant::now() + self.hello_timeout()),
+        );
         self.step(key, SHARED);
         Ok(())
     }

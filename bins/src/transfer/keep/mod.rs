@@ -148,6 +148,9 @@ impl Server<'_, '_> {
                 self.step(key)
             }
             PollEvent::Ended { connection: key } => self.ended(key),
+            // Its transfer is complete at this end, whatever it does.
+            PollEvent::Silent { connection: key }
+                if self.senders.get(&key).is_some_and(Sender::is_committing) => {}
             PollEvent::Silent { connection: key } => {
                 let within = format_duration(self.run.session.common.idle_timeout);
                 let text = format!("the sender was silent for {within} (--idle-timeout)");
