@@ -65,7 +65,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{head}{GAP}{tail}").into()
 }
 
-/// Converts a text to one line of at most 200 bytes that is safe to show on a terminal: see [`one_line`].
+/// Converts a text to one line of at most 200 bytes that is safe to show on a terminal: see [`one_line`](super::one_line).
 #[must_use]
 pub fn sanitize(text: &[u8]) -> String {
     let mut clean = String::new();
