@@ -3,7 +3,7 @@
 //! speed of memory from the first message on.
 //!
 //! - [`Listener`] and [`Connection`]: connect, send and receive messages. [`Options`] sets waiting, timeouts and buffer sizes.
-//! - [`SendOperation`] and [`RecvOperation`]: longer messages, driven by a loop of the program's own.
+//! - [`SendOperation`], [`RecvOperation`], [`OutgoingStream`], [`IncomingStream`]: longer messages and streams, driven by a loop of the program's own.
 //! - [`Poller`]: many connections and listeners in one thread.
 //! - [`WaitableConnection`], [`WaitableListener`], [`Connecting`]: each with a descriptor, for an event loop of the program's own.
 //! - [`SendStream`] and [`RecvStream`]: streams of unknown length, `Write` and `Read`, and directly between files and blocks.

@@ -48,10 +48,6 @@ impl From<Acceptor> for Listener {
 }
 
 impl Listener {
-    pub(crate) fn into_acceptor(self) -> Acceptor {
-        self.acceptor
-    }
-
     /// Begins to listen. Replaces a socket that a dead process left behind.
     ///
     /// At a HOST:PORT of this host that is not a loopback address it also listens for other hosts if there is an RDMA device: at HOST if that
@@ -63,6 +59,10 @@ impl Listener {
     /// RDMA was asked for, and this host has no device, or refuses it.
     pub fn bind(address: &Address, options: Options) -> Result<Self, Error> {
         Ok(Self { acceptor: Acceptor::bind(address, options)? })
+    }
+
+    pub(crate) fn into_acceptor(self) -> Acceptor {
+        self.acceptor
     }
 
     /// Waits for the next connection. An attempt that fails is returned as an error, and the next call waits for another.

@@ -15,11 +15,12 @@ use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::address::Address;
-use crate::blocking::{Acceptor, ConnectThreads, PendingConnect};
+use crate::blocking::{ConnectThreads, PendingConnect};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::interest::Interest;
+use crate::listener::Listener;
 use crate::metrics::PollerReport;
 use crate::options::Options;
 use crate::os::epoll::Epoll;
@@ -210,7 +211,18 @@ impl Poller {
         if self.counts.listeners == self.options.listeners_max {
             return Err(full("listeners", self.options.listeners_max));
         }
-        let listening = Listening::new(Acceptor::bind(address, options)?);
+        self.adopt_listener(Listener::bind(address, options)?)
+    }
+
+    /// Takes a listener in that was made elsewhere. Its connections are reported by [`PollEvent::Accepted`].
+    ///
+    /// # Errors
+    /// `Limit`: there is no place for a listener. `Os`: the system can watch no more descriptors. The listener is dropped.
+    pub fn adopt_listener(&mut self, listener: Listener) -> Result<Key, Error> {
+        if self.counts.listeners == self.options.listeners_max {
+            return Err(full("listeners", self.options.listeners_max));
+        }
+        let listening = Listening::new(listener.into_acceptor());
         let key = self.insert(Entry::Listening(Box::new(listening)))?;
         self.counts.listeners += 1;
         if let Some(Entry::Listening(listening)) = self.entries.get(key)
@@ -310,6 +322,15 @@ impl Poller {
         self.entries.get(key).filter(|entry| matches!(entry, Entry::Failed(_)))?;
         match self.take_out(key) {
             Some(Entry::Failed(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Takes the error of the newest client of a listener that did not become a connection, which [`PollEvent::AcceptFailed`] reported: its text says why. `None`: it was taken, or the key is stale, or
+    /// names no listener.
+    pub fn take_accept_error(&mut self, listener: Key) -> Option<Error> {
+        match self.entries.get_mut(listener)? {
+            Entry::Listening(listening) => listening.take_error(),
             _ => None,
         }
     }

@@ -57,13 +57,20 @@ impl Signals {
         self.has_arrived
     }
 
-    /// Returns the failure for the received signal, if there was one.
+    /// Returns the exit code for the received signal, if there was one, and how it ended the work: "interrupted by SIGINT".
     #[must_use]
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn arrived(&self) -> Option<(Code, &'static str)> {
         let arrived =
             self.has_arrived.load(Ordering::Relaxed).then(|| self.number.load(Ordering::Relaxed))?;
         let ending = ENDING.into_iter().find(|(signal, ..)| signal.unsigned_abs() as usize == arrived);
         let (_, code, how) = ending.unwrap_or(ENDING[0]);
+        Some((code, how))
+    }
+
+    /// Returns the failure for the received signal, if there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let (code, how) = self.arrived()?;
         Some(Failure::new(code, format!("{how}; the {} is not complete", self.work)))
     }
 }

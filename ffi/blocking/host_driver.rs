@@ -152,7 +152,7 @@ impl<F: HostFabric> HostDriver<F> {
         self.copy_counters(now);
     }
 
-    fn check_ended(&mut self) -> Result<(), Error> {
+    pub(super) fn check_ended(&mut self) -> Result<(), Error> {
         self.driver.ended(&self.fabric).map_or(Ok(()), |ended| Err(self.ended(ended)))
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! connecting, fabric_listeners   from an address to a fabric (route); shm, rdma: the handshake on each; pending_connect, connect_thread: beside others
 //! accepting                      the half-open connections of a listener
-//! sending, receiving, cold       messages            send_stream, recv_stream   streams; streaming: by calls that never wait
+//! sending, receiving, cold       messages            send_stream, recv_stream   streams; streaming, driven_stream: by calls that never wait
 //! registered                     messages out of registered buffers, and into them; lending, memory of the caller
 //! trusted                        messages into memory that the peer may write
 //! loans, building                messages that are read in place, and built in place
@@ -45,6 +45,7 @@ mod cold;
 mod connect_thread;
 mod connecting;
 mod descriptor_waiting;
+mod driven_stream;
 mod exclusive;
 mod fabric_listeners;
 mod half;

@@ -5,7 +5,9 @@ use superpipe_core::{Reason, RefusedSend};
 
 use super::Blocking;
 use super::access::DriverAccess;
+use super::host_driver::HostDriver;
 use crate::error::{Error, ErrorKind};
+use crate::fabric::HostFabric;
 
 impl<A: DriverAccess> Blocking<A> {
     /// Opens a stream. `None`: another transfer is open.
@@ -79,23 +81,29 @@ impl<A: DriverAccess> Blocking<A> {
         let Some(mut held) = self.access().try_hold() else { return Ok(StreamRead::Nothing) };
         let host = &mut *held;
         let read = host.driver.read_stream(&mut host.fabric, stream, slices);
-        let read = read.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Usage,
-                "the stream was rejected, taken by a try, or is of another connection",
-            )
-        });
-        if matches!(read, Ok(StreamRead::Nothing)) {
+        let read = read.ok_or_else(|| not_open(host))?;
+        if read == StreamRead::Nothing {
             host.count_idle_drive()?;
-        } else if read.is_err() {
-            host.count_empty_try()?;
         }
-        read
+        Ok(read)
     }
 
     /// Rejects the rest of a stream.
     pub(crate) fn reject_stream(&mut self, stream: &mut IncomingStream, reason: Reason) {
         let host = &mut *self.access().hold();
         host.driver.reject_stream(&mut host.fabric, stream, reason);
+    }
+}
+
+/// Returns the error of a stream that is not at the head.
+pub(super) fn not_open<F: HostFabric>(host: &mut HostDriver<F>) -> Error {
+    // The end of the connection, which a round of progress may find, is a more precise error.
+    host.progress();
+    match host.check_ended() {
+        Err(error) => error,
+        Ok(()) => Error::new(
+            ErrorKind::Usage,
+            "the stream was rejected, taken by a try, or is of another connection",
+        ),
     }
 }

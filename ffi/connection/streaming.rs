@@ -1,11 +1,12 @@
 //! Streams by calls that never wait.
 
 use superpipe_core::Reason;
-use superpipe_core::driver::{IncomingStream, OutgoingStream, StreamRead};
+use superpipe_core::driver::{Drive, IncomingStream, OutgoingStream, StreamRead};
 
 use super::Connection;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
-use crate::error::Error;
+use crate::error::{Error, StreamError};
+use crate::io::{Digest, Sink};
 
 impl Connection {
     /// Opens a stream without waiting, to be written by [`write_stream`](Self::write_stream) and ended by [`finish_stream`](Self::finish_stream) or [`abandon_stream`](Self::abandon_stream): until then this
@@ -57,6 +58,21 @@ impl Connection {
         slices: &mut [&mut [u8]],
     ) -> Result<StreamRead, Error> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.read_stream(stream, slices))
+    }
+
+    /// Writes the next piece of a stream to a sink, straight out of blocks that have arrived, without waiting for the peer: at most 256 KiB, so that a
+    /// [`Poller`](crate::Poller) serves many. A write to a disk takes as long as the disk does. [`Drive::Moved`]: the digest has counted what was written. [`Drive::Idle`]: nothing more has
+    /// arrived, or the sink has no room. [`Drive::Done`]: the stream has ended.
+    ///
+    /// # Errors
+    /// [`StreamError`]: `Cancelled`, and as [`read_stream`](Self::read_stream). After an error of the sink nothing is lost, and the stream is open: reject it, or go on.
+    pub fn read_stream_to(
+        &mut self,
+        stream: &mut IncomingStream,
+        sink: &mut Sink,
+        digest: &mut Digest,
+    ) -> Result<Drive<()>, StreamError> {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.read_stream_to(stream, sink, digest))
     }
 
     /// Rejects the rest of a stream. The sender gets the reason. One that has ended is unchanged.

@@ -19,7 +19,7 @@ pub enum PollEvent {
     AcceptFailed {
         /// The listener.
         listener: Key,
-        /// Kind of the error, as [`Listener::accept`](crate::Listener::accept) returns it.
+        /// Kind of the error, as [`Listener::accept`](crate::Listener::accept) returns it: see [`Poller::take_accept_error`](super::Poller::take_accept_error).
         kind: ErrorKind,
     },
     /// A connection that [`Poller::connect`](super::Poller::connect) began was made.

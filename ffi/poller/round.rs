@@ -358,15 +358,17 @@ impl Poller {
                     self.report.counts.accepted += 1;
                     events.push(PollEvent::Accepted { listener: key, connection });
                 }
-                Err((_, error)) => {
-                    self.report.counts.accept_failed += 1;
-                    events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
-                }
+                Err((_, error)) => self.accept_failed(key, error, events),
             },
-            Err(error) => {
-                self.report.counts.accept_failed += 1;
-                events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
-            }
+            Err(error) => self.accept_failed(key, error, events),
+        }
+    }
+
+    fn accept_failed(&mut self, key: Key, error: Error, events: &mut PollEvents) {
+        self.report.counts.accept_failed += 1;
+        events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
+        if let Some(Entry::Listening(listening)) = self.entries.get_mut(key) {
+            listening.keep_error(error);
         }
     }
 

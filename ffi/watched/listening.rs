@@ -18,13 +18,15 @@ pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
+    /// Error of the newest client that did not become a connection.
+    failed: Option<Error>,
     /// When to look again at the latest.
     pub(crate) due_ns: u64,
 }
 
 impl Listening {
     pub(crate) const fn new(acceptor: Acceptor) -> Self {
-        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, due_ns: 0 }
+        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, failed: None, due_ns: 0 }
     }
 
     pub(crate) const fn acceptor(&self) -> &Acceptor {
@@ -73,6 +75,16 @@ impl Listening {
             u64::MAX
         };
         accepted
+    }
+
+    /// Keeps the error of a client that did not become a connection.
+    pub(crate) fn keep_error(&mut self, error: Error) {
+        self.failed = Some(error);
+    }
+
+    /// Takes that error.
+    pub(crate) const fn take_error(&mut self) -> Option<Error> {
+        self.failed.take()
     }
 
     /// Notes that a client came.

@@ -49,22 +49,8 @@ impl<'a> Acceptor<'a> {
         listening: &'a Listening,
         options: Options,
     ) -> Result<Self, Failure> {
-        let Listening { listen, .. } = listening;
-        let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
-        let address = listener.local_addr();
-        // Without RDMA this tool would wait for other hosts in vain. On a terminal, the line shows people how to connect.
-        let is_worth_it = listener.rdma_unavailable().is_some() || io::stderr().is_terminal();
-        // A port that the system chose must be printed, or nobody could connect.
-        let wanted = session.common.verbose || address != listen || (is_worth_it && !session.common.quiet);
-        let other = session.role.other();
-        let asked = other_end(address, &listener);
-        let text = format!(
-            "listening at {address} ({}); at the other end: {} {asked}",
-            addresses(&listener),
-            other.tool()
-        );
-        session.print_if(wanted, &text);
-        let attempts = Attempts::new(address.clone());
+        let listener = bind(session, listening, options)?;
+        let attempts = Attempts::new(listener.local_addr().clone());
         Ok(Self { session, listening, listener, attempts })
     }
 
@@ -156,6 +142,29 @@ impl<'a> Acceptor<'a> {
             }
         }
     }
+}
+
+/// Starts listening, and prints the address where peers can connect.
+///
+/// # Errors
+/// The address is in use, or unusable.
+pub fn bind(session: &Session<'_>, listening: &Listening, options: Options) -> Result<Listener, Failure> {
+    let Listening { listen, .. } = listening;
+    let listener = Listener::bind(listen, options).map_err(|error| session.failure(&error))?;
+    let address = listener.local_addr();
+    // Without RDMA this tool would wait for other hosts in vain. On a terminal, the line shows people how to connect.
+    let is_worth_it = listener.rdma_unavailable().is_some() || io::stderr().is_terminal();
+    // A port that the system chose must be printed, or nobody could connect.
+    let wanted = session.common.verbose || address != listen || (is_worth_it && !session.common.quiet);
+    let other = session.role.other();
+    let asked = other_end(address, &listener);
+    let text = format!(
+        "listening at {address} ({}); at the other end: {} {asked}",
+        addresses(&listener),
+        other.tool()
+    );
+    session.print_if(wanted, &text);
+    Ok(listener)
 }
 
 /// Returns true if this process cannot open the few descriptors that a connection needs.

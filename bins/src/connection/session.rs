@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
         size_hint: Option<u64>,
     ) -> Result<Hello, Failure> {
         let is_one_host = matches!(connection.peer(), Peer::Process(_));
-        let hello = |place| Hello { role: self.role, checksum, size_hint, place };
+        let hello = |place| Hello { role: self.role, checksum, size_hint, place, wants_name: false };
         match self.role {
             Role::Receiver | Role::Server => {
                 let place = self.listeners_place(is_one_host)?;
@@ -190,7 +190,10 @@ impl<'a> Session<'a> {
     }
 
     /// Returns what a listener tells of its core. One that chooses it begins anew with each peer.
-    fn listeners_place(&self, is_one_host: bool) -> Result<Place, Failure> {
+    ///
+    /// # Errors
+    /// The kernel refuses to pin.
+    pub fn listeners_place(&self, is_one_host: bool) -> Result<Place, Failure> {
         let may_move = is_one_host && self.cores.is_auto();
         if may_move {
             self.cores.choose(None)?;
@@ -200,7 +203,10 @@ impl<'a> Session<'a> {
     }
 
     /// Moves a listener beside its peer, and tells the cores.
-    fn settle_listener(&self, ours: &Place, theirs: &Place) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The kernel refuses to pin.
+    pub fn settle_listener(&self, ours: &Place, theirs: &Place) -> Result<(), Failure> {
         if ours.may_move {
             let choice = self.cores.move_beside(theirs)?;
             self.print_if(self.common.verbose, &format!("pinned to {choice}"));

@@ -5,5 +5,6 @@ pub mod distinct;
 pub mod hidden_name;
 pub mod input;
 pub mod links;
+pub mod name;
 pub mod output;
 pub mod preserve;

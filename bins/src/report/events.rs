@@ -125,6 +125,25 @@ pub enum Event<'a> {
         /// rate of this interval, in 10^9 bytes per second
         gb_per_s: f64,
     },
+    /// A transfer to `rrecv --keep` has ended, complete or not, of which the data had begun.
+    Transfer {
+        /// name that the sender sent
+        name: &'a str,
+        /// duration, from the first byte to the end
+        seconds: f64,
+        /// bytes that arrived
+        bytes: u64,
+        /// average rate, in 10^9 bytes per second
+        gb_per_s: f64,
+        /// exit code that a receiver of this transfer alone would have
+        exit_code: u8,
+        /// cause of the failure, if the exit code is not 0
+        error: Option<&'a str>,
+        /// name of the checksum that was compared
+        checksum: &'a str,
+        /// value of that checksum
+        checksum_value: String,
+    },
     /// The tool ends.
     End {
         /// duration of the transfer, from the same start as in an interval
@@ -151,6 +170,12 @@ pub enum Event<'a> {
         growth: Option<&'a Growth>,
         /// choices of this end for its copies
         copying: Option<&'a Copying>,
+        /// transfers that were complete, of `rrecv --keep`
+        #[serde(skip_serializing_if = "Option::is_none")]
+        complete: Option<u64>,
+        /// transfers and attempts that failed, of `rrecv --keep`
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failed: Option<u64>,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Pool, Registration};
 use super::contents::Contents;
-use super::link::{Link, MessageError};
+use super::link::MessageError;
 use super::messages::{Memory, Plan, TAG_MESSAGE};
 use super::samples::stop_if_asked;
 use crate::exit::{Code, Failure};
@@ -30,6 +30,8 @@ pub struct End {
     pub to: Pool,
     /// messages go out of registered buffers
     pub is_registered: bool,
+    /// longest wait for the peer in a call that cannot go on without it
+    pub patience: Duration,
     mismatch: Option<Failure>,
 }
 
@@ -47,7 +49,16 @@ impl End {
             _ => Memory::Plain,
         };
         let (from, to) = (Pool::empty(source), Pool::empty(plan.memory));
-        Self { plan, ours: ours.with_flip(flip_at), theirs, from, to, is_registered: false, mismatch: None }
+        Self {
+            plan,
+            ours: ours.with_flip(flip_at),
+            theirs,
+            from,
+            to,
+            is_registered: false,
+            patience: UNLIMITED,
+            mismatch: None,
+        }
     }
 
     /// Sets whether messages go out of registered buffers, and come into them unless each gets new memory. With `is_trusted` the peer may
@@ -74,8 +85,12 @@ impl End {
     ///
     /// # Errors
     /// Too little memory, a signal, or the error of the library.
-    pub fn prepare(&mut self, link: &mut Link<'_>, messages: usize) -> Result<(), MessageError> {
-        let signals = &link.session.signals;
+    pub fn prepare(
+        &mut self,
+        connection: &mut Connection,
+        signals: &Signals,
+        messages: usize,
+    ) -> Result<(), MessageError> {
         stop_if_asked(signals)?;
         let check_stop = || signals.failure().map_or(Ok(()), Err);
         self.from
@@ -83,7 +98,7 @@ impl End {
             .and_then(|()| self.to.renew(&check_stop))
             .map_err(MessageError::Local)?;
         for buffer in self.from.buffers().iter_mut().take(messages) {
-            await_taken(link.data(), buffer)?;
+            await_taken(connection, buffer, self.patience)?;
             self.ours.fill(buffer.memory(), || stop_if_asked(signals))?;
         }
         Ok(())
@@ -133,12 +148,25 @@ impl End {
 /// The error of the library.
 #[inline]
 pub fn send(connection: &mut Connection, message: &Buffer) -> Result<(), MessageError> {
+    send_within(connection, message, UNLIMITED)
+}
+
+/// Sends like [`send`], within a time.
+///
+/// # Errors
+/// As [`send`].
+#[inline]
+pub fn send_within(
+    connection: &mut Connection,
+    message: &Buffer,
+    patience: Duration,
+) -> Result<(), MessageError> {
     match message {
         Buffer::Registered(buffer) => {
-            connection.send_registered(TAG_MESSAGE, buffer, 0..buffer.len(), UNLIMITED).map_err(failed)
+            connection.send_registered(TAG_MESSAGE, buffer, 0..buffer.len(), patience).map_err(failed)
         }
         Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Trusted(_) => {
-            connection.send(TAG_MESSAGE, &[&message.message()], UNLIMITED).map_err(failed)
+            connection.send(TAG_MESSAGE, &[&message.message()], patience).map_err(failed)
         }
     }
 }
@@ -150,7 +178,7 @@ pub fn send(connection: &mut Connection, message: &Buffer) -> Result<(), Message
 /// The error of the library.
 #[inline]
 pub fn write_anew(connection: &mut Connection, message: &mut Buffer) -> Result<(), MessageError> {
-    await_taken(connection, message)?;
+    await_taken(connection, message, UNLIMITED)?;
     if let Buffer::Registered(buffer) = message {
         let next = buffer.first().map_or(0, |byte| byte.wrapping_add(1));
         buffer.fill(next);
@@ -163,9 +191,13 @@ pub fn write_anew(connection: &mut Connection, message: &mut Buffer) -> Result<(
 /// # Errors
 /// The error of the library.
 #[inline]
-fn await_taken(connection: &mut Connection, message: &Buffer) -> Result<(), MessageError> {
+fn await_taken(
+    connection: &mut Connection,
+    message: &Buffer,
+    patience: Duration,
+) -> Result<(), MessageError> {
     match message {
-        Buffer::Registered(buffer) => connection.wait_unshared(buffer, UNLIMITED).map_err(failed),
+        Buffer::Registered(buffer) => connection.wait_unshared(buffer, patience).map_err(failed),
         Buffer::Plain { .. } | Buffer::Superpipe(_) | Buffer::Trusted(_) => Ok(()),
     }
 }
@@ -205,19 +237,22 @@ pub fn offer(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), Mes
 /// The error of the library, or another message than the expected one.
 #[inline]
 pub fn receive(connection: &mut Connection, buffer: &mut Buffer) -> Result<(), MessageError> {
+    receive_within(connection, buffer, UNLIMITED)
+}
+
+#[inline]
+fn receive_within(
+    connection: &mut Connection,
+    buffer: &mut Buffer,
+    patience: Duration,
+) -> Result<(), MessageError> {
     let bytes = buffer.message_bytes();
     let received = match buffer {
-        Buffer::Registered(buffer) => connection.recv_registered(buffer, UNLIMITED),
-        Buffer::Trusted(buffer) => connection.recv_trusted(buffer, UNLIMITED),
-        Buffer::Plain { .. } | Buffer::Superpipe(_) => {
-            connection.recv_into(&mut [buffer.memory()], UNLIMITED)
-        }
+        Buffer::Registered(buffer) => connection.recv_registered(buffer, patience),
+        Buffer::Trusted(buffer) => connection.recv_trusted(buffer, patience),
+        Buffer::Plain { .. } | Buffer::Superpipe(_) => connection.recv_into(&mut [buffer.memory()], patience),
     };
-    match received {
-        Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
-        Ok(_) => Err(MessageError::Unexpected),
-        Err(error) => Err(failed(error)),
-    }
+    check(received.map_err(failed)?, bytes)
 }
 
 /// Receives like [`receive`], and tells the library if the memory is cold.
@@ -230,14 +265,36 @@ pub fn receive_into(
     connection: &mut Connection,
     buffer: &mut Buffer,
 ) -> Result<(), MessageError> {
+    receive_into_within(memory, connection, buffer, UNLIMITED)
+}
+
+/// Receives like [`receive_into`], within a time.
+///
+/// # Errors
+/// As [`receive`].
+#[inline]
+pub fn receive_into_within(
+    memory: Memory,
+    connection: &mut Connection,
+    buffer: &mut Buffer,
+    patience: Duration,
+) -> Result<(), MessageError> {
     if memory != Memory::Advised {
-        return receive(connection, buffer);
+        return receive_within(connection, buffer, patience);
     }
     let bytes = buffer.message_bytes();
-    match connection.recv_into_cold(&mut [buffer.memory()], UNLIMITED) {
-        Ok(Received { tag: TAG_MESSAGE, bytes: all }) if all == bytes => Ok(()),
-        Ok(_) => Err(MessageError::Unexpected),
-        Err(error) => Err(failed(error)),
+    check(connection.recv_into_cold(&mut [buffer.memory()], patience).map_err(failed)?, bytes)
+}
+
+/// Checks that a message of the run was received, which has as many bytes.
+///
+/// # Errors
+/// It is another one.
+#[inline]
+pub fn check(received: Received, bytes: usize) -> Result<(), MessageError> {
+    match received {
+        Received { tag: TAG_MESSAGE, bytes: all } if all == bytes => Ok(()),
+        _ => Err(MessageError::Unexpected),
     }
 }
 

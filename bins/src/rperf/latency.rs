@@ -57,7 +57,7 @@ pub fn ping_prepared(
 ) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for number in 0..run.warmup + run.samples {
-        end.prepare(link, 1)?;
+        end.prepare(link.data(), &signals, 1)?;
         link.await_go()?;
         let connection = link.data();
         let (from, to) = (&end.from.buffers()[0], &mut end.to.buffers()[0]);
@@ -81,7 +81,7 @@ pub fn ping_prepared(
 pub fn pong_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for _ in 0..run.warmup + run.samples {
-        end.prepare(link, 1)?;
+        end.prepare(link.data(), &signals, 1)?;
         offer(link.data(), &mut end.to.buffers()[0])?;
         link.send_go()?;
         let connection = link.data();

@@ -173,6 +173,15 @@ impl Ready {
     }
 }
 
+/// Chooses the wait strategy of both ends if the client names none. Two ends that spin on one core would hinder each other.
+#[must_use]
+pub fn default_wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
+    match (theirs, ours) {
+        (Some(theirs), Some(ours)) if theirs != ours => WaitStrategy::Spin,
+        _ => WaitStrategy::Yield,
+    }
+}
+
 fn check_version(version: u8) -> Result<(), Violation> {
     if version == VERSION {
         return Ok(());
@@ -248,6 +257,14 @@ pub(super) mod tests {
         assert!(wrong(23, 1).contains("1 GiB") && wrong(19, 0x41).contains("1 GiB"));
         assert!((24..32).all(|at| wrong(at, 1).contains("reserved")));
         assert!(Plan::decode(&[]).is_err() && Plan::decode(&[0; 33]).is_err());
+    }
+
+    #[test]
+    fn ends_pinned_to_different_cores_spin() {
+        assert_eq!(default_wait(Some(0), Some(1)), WaitStrategy::Spin);
+        for (theirs, ours) in [(None, None), (Some(1), Some(1)), (Some(1), None), (None, Some(1))] {
+            assert_eq!(default_wait(theirs, ours), WaitStrategy::Yield);
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod row;
 pub mod runs;
 pub mod samples;
 pub mod server;
+mod serving;
 pub mod sizes;
 pub mod stream;
 pub mod table;

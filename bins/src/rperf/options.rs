@@ -117,7 +117,7 @@ pub enum Part {
 /// Options of the server.
 #[derive(Debug, Clone, Args)]
 pub struct Serve {
-    /// Serve further clients after the first one has ended, also after a failure. Not with --trace, which covers one client
+    /// Serve many clients, at once and one after another, also after a failure. Not with --trace, which covers one client
     #[arg(long, conflicts_with = "trace")]
     pub keep: bool,
 

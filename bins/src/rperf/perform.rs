@@ -6,8 +6,9 @@ use super::link::{Link, MessageError};
 use super::runs::{Pattern, Run};
 use super::samples::Samples;
 use super::{latency, stream};
+use crate::connection::session::Session;
 use crate::protocol::Role;
-use superpipe::Protocol;
+use superpipe::{Connection, Protocol};
 
 impl End {
     /// Performs this end's part of a run. Returns CPU time and elapsed time of its thread in nanoseconds, from the allocation of the
@@ -23,9 +24,39 @@ impl End {
     ) -> Result<(u64, u64), MessageError> {
         let is_client = link.session.role == Role::Client;
         let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
-        let description = link.data().description();
+        let session = link.session;
+        self.set_up(link.data(), session, run)?;
+        let usage = CpuUsage::begin();
+        match (run.pattern, is_client, is_prepared) {
+            (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
+            (Pattern::Check | Pattern::Pingpong, true, true) => {
+                latency::ping_prepared(self, link, run, samples)
+            }
+            (Pattern::Check | Pattern::Pingpong, false, false) => latency::pong(self, link, run),
+            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_prepared(self, link, run),
+            (Pattern::Stream, true, false) => stream::source(self, link, run),
+            (Pattern::Stream, true, true) => stream::source_prepared(self, link, run),
+            (Pattern::Stream, false, false) => stream::sink(self, link, run, samples),
+            (Pattern::Stream, false, true) => stream::sink_prepared(self, link, run, samples),
+        }?;
+        Ok(usage.since())
+    }
+
+    /// Provides and registers the buffers of a run.
+    ///
+    /// # Errors
+    /// Too little memory, a signal, or the error of the library.
+    pub fn set_up(
+        &mut self,
+        connection: &mut Connection,
+        session: &Session<'_>,
+        run: &Run,
+    ) -> Result<(), MessageError> {
+        let is_client = session.role == Role::Client;
+        let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
+        let description = connection.description();
         // Over RDMA trust is about registered buffers.
-        let is_trusted = link.session.common.route.trust_peer && description.fabric == "shm";
+        let is_trusted = session.common.route.trust_peer && description.fabric == "shm";
         self.use_node(description.memory.node());
         let is_registered = self.plan.is_registered || description.protocol == Protocol::RegisterCached;
         self.use_registered(is_registered, is_trusted);
@@ -41,26 +72,13 @@ impl End {
             (Pattern::Stream, true) => (count, 0),
             (Pattern::Stream, false) => (0, count),
         };
-        let check_stop = || link.session.signals.failure().map_or(Ok(()), Err);
+        let check_stop = || session.signals.failure().map_or(Ok(()), Err);
         let provided = self
             .from
             .provide(bytes, from, &check_stop)
             .and_then(|()| self.to.provide(bytes, to, &check_stop));
         provided.map_err(MessageError::Local)?;
-        register(link.data(), self.from.buffers())?;
-        let usage = CpuUsage::begin();
-        match (run.pattern, is_client, is_prepared) {
-            (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
-            (Pattern::Check | Pattern::Pingpong, true, true) => {
-                latency::ping_prepared(self, link, run, samples)
-            }
-            (Pattern::Check | Pattern::Pingpong, false, false) => latency::pong(self, link, run),
-            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_prepared(self, link, run),
-            (Pattern::Stream, true, false) => stream::source(self, link, run),
-            (Pattern::Stream, true, true) => stream::source_prepared(self, link, run),
-            (Pattern::Stream, false, false) => stream::sink(self, link, run, samples),
-            (Pattern::Stream, false, true) => stream::sink_prepared(self, link, run, samples),
-        }?;
-        Ok(usage.since())
+        register(connection, self.from.buffers())?;
+        Ok(())
     }
 }

@@ -50,6 +50,12 @@ impl Samples {
         self.single.push(ns);
     }
 
+    /// Adds the time of a batch.
+    #[inline]
+    pub fn push_batch(&mut self, ns: u64) {
+        self.batched.push(ns);
+    }
+
     /// Runs the warm-up, then times the calls of `one` as the run says.
     ///
     /// # Errors

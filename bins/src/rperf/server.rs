@@ -2,10 +2,11 @@
 
 use super::end::End;
 use super::link::{Incoming, Link};
-use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN};
+use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN, default_wait};
 use super::options::Serve;
 use super::runs::{Done, Pattern, Run};
 use super::samples::{Samples, Scale};
+use super::serving;
 use crate::connection::listen::Acceptor;
 use crate::connection::peer;
 use crate::connection::session::Session;
@@ -36,6 +37,9 @@ struct Measurement {
 /// No measurement begins in time, a signal comes, or the measurement of the one client fails.
 pub fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<(), Failure> {
     session.pin()?;
+    if serve.keep {
+        return serving::serve(session, serve);
+    }
     // A client's plan replaces this; until then the server need not use its core.
     let options = session.options(WaitStrategy::Sleep);
     let mut acceptor = Acceptor::listen(session, &serve.listening, options)?;
@@ -128,14 +132,6 @@ fn perform(
     Ok(())
 }
 
-/// Chooses the wait strategy of both ends if the client names none. Two ends that spin on one core would hinder each other.
-fn default_wait(theirs: Option<u32>, ours: Option<u32>) -> WaitStrategy {
-    match (theirs, ours) {
-        (Some(theirs), Some(ours)) if theirs != ours => WaitStrategy::Spin,
-        _ => WaitStrategy::Yield,
-    }
-}
-
 /// Accepts the next connection of the same client, and closes those of other processes.
 fn reconnect(link: &mut Link<'_>, acceptor: &mut Acceptor<'_>) -> Result<Connection, Failure> {
     let deadline = Instant::now() + RECONNECT_TIMEOUT;
@@ -159,18 +155,5 @@ fn reconnect(link: &mut Link<'_>, acceptor: &mut Acceptor<'_>) -> Result<Connect
         }
         // a stranger that is gone already needs no answer
         let _ = connection.close(Code::Connect.into(), CLOSE_TIMEOUT);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_pinned_to_different_cores_spin() {
-        assert_eq!(default_wait(Some(0), Some(1)), WaitStrategy::Spin);
-        for (theirs, ours) in [(None, None), (Some(1), Some(1)), (Some(1), None), (None, Some(1))] {
-            assert_eq!(default_wait(theirs, ours), WaitStrategy::Yield);
-        }
     }
 }

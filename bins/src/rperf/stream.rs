@@ -55,8 +55,9 @@ pub fn sink(
 /// # Errors
 /// As [`source`].
 pub fn source_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
+    let signals = link.session.signals;
     for (messages, _) in windows(run, end.is_registered) {
-        end.prepare(link, messages)?;
+        end.prepare(link.data(), &signals, messages)?;
         link.await_go()?;
         let connection = link.data();
         for from in &end.from.buffers()[..messages] {
@@ -78,7 +79,7 @@ pub fn sink_prepared(
 ) -> Result<(), MessageError> {
     let signals = link.session.signals;
     for (messages, is_timed) in windows(run, end.is_registered) {
-        end.prepare(link, messages)?;
+        end.prepare(link.data(), &signals, messages)?;
         link.send_go()?;
         let connection = link.data();
         let mut last = None;
@@ -105,7 +106,7 @@ pub fn window(bytes: u64, is_registered: bool) -> usize {
 }
 
 /// Returns the windows of a run: the messages of each, and true if it is timed.
-fn windows(run: &Run, is_registered: bool) -> impl Iterator<Item = (usize, bool)> {
+pub fn windows(run: &Run, is_registered: bool) -> impl Iterator<Item = (usize, bool)> + use<> {
     let window = window(run.bytes, is_registered);
     let part = move |intervals: u64, is_timed| {
         let full = intervals / (window as u64 - 1);

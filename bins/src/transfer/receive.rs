@@ -10,8 +10,10 @@ use crate::files::descriptor::{DASH, is_dash};
 use crate::files::distinct::{self, NamedFile};
 use crate::files::output::Output;
 use crate::files::preserve::{ATTRIBUTES_BYTES_MAX, Attributes, TAG_ATTRIBUTES};
-use crate::protocol::{Hello, Report, Role, TAG_DATA, TAG_TRAILER, Violation};
+use crate::protocol::{Hello, Role, TAG_DATA, TAG_TRAILER, Violation};
 use crate::timeouts::{REPORT_TIMEOUT, UNLIMITED};
+use crate::transfer::checks::{self, compare, not_as_announced};
+use crate::transfer::keep;
 use crate::transfer::run::{Run, run_tool};
 use crate::transfer::stop_cause::StopCause;
 use clap::CommandFactory;
@@ -21,9 +23,6 @@ use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Sink};
 use superpipe::{Connection, Length, Reason};
 
-/// Violation of a sender without --preserve, in words that follow "the peer ".
-const NO_ATTRIBUTES: &str = "sent no name, mode and time; start rsend with --preserve";
-
 /// Runs rrecv.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -31,10 +30,16 @@ pub fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
-    let data = NamedFile::written("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)), 1);
+    let data = match &options.keep {
+        Some(directory) => NamedFile::written("--keep", directory, 1),
+        None => NamedFile::written("FILE", options.file.as_deref().unwrap_or(Path::new(DASH)), 1),
+    };
     match options.transfer.common.generate {
         Some(kind) => generate::print(Role::Receiver, kind, Receive::command()),
-        None => run_tool(Role::Receiver, &options.transfer, data, |run| receive(run, &options)),
+        None => run_tool(Role::Receiver, &options.transfer, data, |run| match &options.keep {
+            Some(directory) => keep::keep(run, &options, directory),
+            None => receive(run, &options),
+        }),
     }
 }
 
@@ -114,14 +119,8 @@ fn begin(run: &Run<'_>, connection: &mut Connection, options: &Receive) -> Resul
 /// Checks that the sender sent the attributes that --preserve needs, and, for a directory, that its name is not that of a report.
 fn check_attributes(options: &Receive, attributes: Option<&Attributes>) -> Result<(), Failure> {
     let (true, Some(file)) = (options.preserve, options.file.as_deref()) else { return Ok(()) };
-    let attributes = attributes.ok_or_else(|| peer::failure_of_violation(Violation(NO_ATTRIBUTES)))?;
-    match attributes.name() {
-        Some(name) if file.is_dir() => {
-            let path = file.join(name);
-            let checked =
-                distinct::check(&options.transfer.files(NamedFile::written("the sender's file", &path, 1)));
-            checked.map_err(|failure| Failure::new(Code::LocalIo, failure.text))
-        }
+    match checks::required(attributes)?.name() {
+        Some(name) if file.is_dir() => checks::check_distinct(options, &file.join(name)),
         _ => Ok(()),
     }
 }
@@ -182,43 +181,6 @@ fn transfer(
         run.session.print_if(true, &format!("{}: {}", Role::Sender.part(), trailer.text));
     }
     Ok(())
-}
-
-/// Checks that the received data are those that the sender sent and announced.
-fn compare(trailer: &Report, announced: Option<u64>, digest: &Digest) -> Result<(), Failure> {
-    if trailer.code != 0 {
-        return Err(peer::failure_of_report(trailer, Role::Sender));
-    }
-    let (here, there) = ((digest.bytes(), digest.value()), (trailer.bytes, trailer.checksum));
-    if here == there {
-        return match announced {
-            Some(announced) if announced != here.0 => Err(not_as_announced(announced, here.0)),
-            _ => Ok(()),
-        };
-    }
-    let kind = digest.kind();
-    if kind == DigestKind::None && here.0 == there.0 {
-        return Err(peer::failure_of_violation(Violation("sent a checksum, and none was negotiated")));
-    }
-    let text = if here.0 == there.0 {
-        format!(
-            "the received data differ from the sent data: {kind} {:x} here and {:x} at the sender",
-            here.1, there.1
-        )
-    } else {
-        format!(
-            "the received data differ from the sent data: {} bytes here and {} at the sender",
-            here.0, there.0
-        )
-    };
-    Err(Failure::new(Code::Integrity, text + "; send it again"))
-}
-
-fn not_as_announced(announced: u64, received: u64) -> Failure {
-    let text = format!(
-        "the received data differ from the announced length: {announced} bytes announced, {received} received; send it again"
-    );
-    Failure::new(Code::LocalIo, text)
 }
 
 fn stream(

@@ -4,7 +4,7 @@ use crate::command_line::options::TransferOptions;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure, explain};
 use crate::files::distinct::{self, NamedFile};
-use crate::protocol::{Hello, Role, negotiate_checksum};
+use crate::protocol::{Hello, Place, Role, negotiate_checksum};
 use crate::report::bar::format_rate;
 use crate::report::copying::Copying;
 use crate::report::events::{ConnectionProperties, Event, Events, Settings, gb_per_s, round};
@@ -14,6 +14,7 @@ use crate::signals;
 use crate::stderr::print_line;
 use crate::trace::Trace;
 use crate::trace::track::Track;
+use core::fmt;
 use core::time::Duration;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -37,6 +38,17 @@ pub struct Run<'a> {
     growth: Option<Growth>,
     copying: Option<Copying>,
     checksum: Option<(DigestKind, u64)>,
+    /// transfers of a run that serves many
+    pub transfers: Option<Transfers>,
+}
+
+/// Counts of the transfers of a run that serves many.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Transfers {
+    /// complete ones
+    pub complete: u64,
+    /// those that failed, and attempts that failed before their data
+    pub failed: u64,
 }
 
 /// Runs a tool from its first event to its last, and reports the outcome. `data` is the file that it reads or writes.
@@ -79,6 +91,7 @@ impl<'a> Run<'a> {
             growth: None,
             copying: None,
             checksum: None,
+            transfers: None,
         })
     }
 
@@ -118,6 +131,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns the checksum that this end and a peer use.
+    #[must_use]
+    pub fn checksum_with(&self, theirs: &Hello) -> DigestKind {
+        negotiate_checksum(self.options.requested_checksum(), theirs.checksum)
+    }
+
+    /// Returns this end's HELLO, as one that serves many: it does not move to a core beside one of them, and stores by the names that they send.
+    #[must_use]
+    pub fn hello_to_many(&self) -> Hello {
+        let place = Place { core: self.session.core(), ..Place::default() };
+        let checksum = self.options.requested_checksum();
+        Hello { role: self.session.role, checksum, size_hint: None, place, wants_name: true }
+    }
+
     /// Returns the library's options.
     #[must_use]
     pub fn options(&self) -> Options {
@@ -145,7 +172,7 @@ impl<'a> Run<'a> {
     ) -> Result<(Hello, DigestKind), Failure> {
         let requested = self.options.requested_checksum();
         let theirs = self.session.exchange_hellos(connection, requested, size_hint)?;
-        Ok((theirs, negotiate_checksum(requested, theirs.checksum)))
+        Ok((theirs, self.checksum_with(&theirs)))
     }
 
     /// Records the checksum of the stream.
@@ -171,7 +198,8 @@ impl<'a> Run<'a> {
         self.session.close(connection, outcome);
     }
 
-    fn put(&self, event: &Event<'_>) {
+    /// Writes an event, if events are wanted.
+    pub fn put(&self, event: &Event<'_>) {
         if let Some(events) = &self.events {
             events.put(event);
         }
@@ -198,6 +226,8 @@ impl<'a> Run<'a> {
             connection: self.properties.as_ref(),
             growth: self.growth.as_ref(),
             copying: self.copying.as_ref(),
+            complete: self.transfers.map(|transfers| transfers.complete),
+            failed: self.transfers.map(|transfers| transfers.failed),
         });
         match &failure {
             Some(failure) => self.session.print_if(true, &failure.text),
@@ -207,8 +237,11 @@ impl<'a> Run<'a> {
                     kind => format!(", {kind} {value:x}"),
                 });
                 let checksum = checksum.unwrap_or_default();
-                let text =
-                    format!("{bytes} bytes in {seconds:.3} s, {}{checksum}", format_rate(bytes, elapsed));
+                let transfers = self.transfers.map(|transfers| format!("{transfers}: ")).unwrap_or_default();
+                let text = format!(
+                    "{transfers}{bytes} bytes in {seconds:.3} s, {}{checksum}",
+                    format_rate(bytes, elapsed)
+                );
                 self.session.print_if(!self.session.common.quiet, &text);
             }
         }
@@ -218,5 +251,16 @@ impl<'a> Run<'a> {
             self.session.print_if(true, &lost.text);
         }
         code
+    }
+}
+
+impl fmt::Display for Transfers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { complete, failed } = self;
+        write!(
+            f,
+            "{complete} {} complete, {failed} failed",
+            if *complete == 1 { "transfer" } else { "transfers" }
+        )
     }
 }

@@ -8,6 +8,7 @@ use crate::exit::{Code, Failure};
 use crate::files::descriptor::DASH;
 use crate::files::distinct::NamedFile;
 use crate::files::input::Input;
+use crate::files::name::{self, TAG_NAME};
 use crate::files::preserve::{Attributes, TAG_ATTRIBUTES};
 use crate::protocol::{Role, TAG_DATA};
 use crate::signals::Signals;
@@ -17,11 +18,12 @@ use crate::transfer::run::{Run, run_tool};
 use crate::transfer::stop_cause::StopCause;
 use clap::CommandFactory;
 use core::time::Duration;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
-use superpipe::io::Digest;
+use superpipe::io::{Digest, DigestKind};
 use superpipe::{Address, Connection};
 
 /// Most bytes that are read at once. Signals and the progress are checked between two reads.
@@ -69,7 +71,10 @@ fn transfer(
     options: &Send,
 ) -> Result<(), Failure> {
     let size = input.announced();
-    let (_, kind) = run.exchange_hellos(connection, size)?;
+    let (theirs, kind) = run.exchange_hellos(connection, size)?;
+    if theirs.wants_name {
+        send_name(run, connection, input, options)?;
+    }
     if let Some(attributes) = attributes {
         let sent = connection.send(TAG_ATTRIBUTES, &[&attributes.encode()], UNLIMITED);
         sent.map_err(|error| run.session.failure(&error))?;
@@ -93,6 +98,24 @@ fn transfer(
         run.session.print_if(true, &remark);
     }
     Ok(())
+}
+
+/// Sends the name that the receiver stores the data by.
+fn send_name(
+    run: &Run<'_>,
+    connection: &mut Connection,
+    input: &Input,
+    options: &Send,
+) -> Result<(), Failure> {
+    let own = name::sendable(input.path().and_then(Path::file_name));
+    let Some(name) = options.name.as_deref().or(own) else {
+        let text =
+            format!("the receiver stores files by their names, and {} has none; use --name", input.name);
+        let failure = Failure::new(Code::Usage, text);
+        return Err(run.session.report_failure(connection, failure, &Digest::new(DigestKind::None)));
+    };
+    let sent = connection.send(TAG_NAME, &[name.as_bytes()], UNLIMITED);
+    sent.map_err(|error| run.session.failure(&error))
 }
 
 /// Waits for this time, or until a signal arrives.

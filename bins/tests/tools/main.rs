@@ -17,6 +17,7 @@ mod events;
 mod fabrics;
 mod files;
 mod hostile;
+mod keeping;
 mod kills;
 mod leftovers;
 mod manual;

@@ -6,7 +6,7 @@ use super::{Drive, Driver};
 use crate::endpoint::Incoming;
 use crate::error::{Reason, RefusedSend};
 use crate::fabric::Fabric;
-use crate::receive::End;
+use crate::receive::{End, Readable};
 use crate::send::TransferId;
 use crate::wire::header::Length;
 
@@ -53,6 +53,14 @@ impl IncomingStream {
     #[must_use]
     pub const fn length(&self) -> Length {
         self.incoming.length
+    }
+
+    fn note(&mut self, end: End) {
+        self.end = match end {
+            End::No => return,
+            End::Fin => Some(Ok(())),
+            End::Cancelled(reason) => Some(Err(reason)),
+        };
     }
 }
 
@@ -142,17 +150,46 @@ impl<F: Fabric> Driver<F> {
             return None;
         }
         let pulled = self.endpoint.pull(fabric, slices);
-        stream.end = match pulled.end {
-            End::No => None,
-            End::Fin => Some(Ok(())),
-            End::Cancelled(reason) => Some(Err(reason)),
-        };
+        stream.note(pulled.end);
         match (pulled.bytes, stream.end) {
             (0, None) => Some(StreamRead::Nothing),
             (0, Some(Ok(()))) => Some(StreamRead::End),
             (0, Some(Err(reason))) => Some(StreamRead::Cancelled(reason)),
             (bytes, _) => Some(StreamRead::Bytes(bytes)),
         }
+    }
+
+    /// Shows what has arrived of a stream in place, at most `bytes_max` bytes, to be [consumed](Self::consume_stream). `None`: as [`read_stream`](Self::read_stream).
+    pub fn stream_in_place(
+        &mut self,
+        fabric: &mut F,
+        stream: &mut IncomingStream,
+        bytes_max: u32,
+    ) -> Option<Readable<F::Region>> {
+        if stream.owner != self.id {
+            return None;
+        }
+        if let Some(end) = stream.end {
+            return Some(Readable::Ended(end.map_or_else(End::Cancelled, |()| End::Fin)));
+        }
+        if !self.is_taking(stream) {
+            return None;
+        }
+        let readable = self.endpoint.readable(fabric, bytes_max);
+        if let Readable::Ended(end) = readable {
+            stream.note(end);
+        }
+        Some(readable)
+    }
+
+    /// Consumes the first `bytes` bytes that [`stream_in_place`](Self::stream_in_place) showed last.
+    pub fn consume_stream(&mut self, fabric: &mut F, stream: &mut IncomingStream, bytes: u32) -> End {
+        if stream.owner != self.id || stream.end.is_some() || !self.is_taking(stream) {
+            return End::No;
+        }
+        let end = self.endpoint.consume(fabric, bytes);
+        stream.note(end);
+        end
     }
 
     /// Rejects the rest of a stream, with a reason that the sender sees. One that has ended, or is of another connection, is unchanged.

@@ -4,9 +4,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use superpipe::{Connection, ErrorKind, Options, PollEvents, Poller, PollerOptions, WaitStrategy};
+use superpipe::{
+    Connection, ErrorKind, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions, Tuning,
+    WaitStrategy,
+};
 
-use crate::support::{DEADLINE, address, client, ping, serve, server};
+use crate::support::{DEADLINE, address, client, ping, poll_until, serve, server};
 
 #[test]
 fn clients_wait_for_a_place_and_nothing_is_lost() {
@@ -35,7 +38,7 @@ fn what_has_no_place_is_refused_and_told() {
         error.kind() == ErrorKind::Limit && error.to_string().contains("PollerOptions::connections_max"),
         "{error}"
     );
-    let mut other = superpipe::Listener::bind(&address(), Options::default()).unwrap();
+    let mut other = Listener::bind(&address(), Options::default()).unwrap();
     let address = other.local_addr().clone();
     thread::scope(|scope| {
         scope.spawn(|| other.accept(DEADLINE).unwrap());
@@ -70,4 +73,34 @@ fn a_poll_ends_by_its_deadline_or_interrupt_flag() {
             assert_eq!(error.kind(), ErrorKind::Interrupted);
         });
     }
+}
+
+#[test]
+fn an_adopted_listener_serves_and_tells_why_a_client_failed() {
+    let mut poller = Poller::new(PollerOptions { listeners_max: 1, ..PollerOptions::default() }).unwrap();
+    let tuning = Tuning { folds: Some(3), ..Tuning::default() };
+    let made = Listener::bind(&address(), Options { tuning, ..Options::default() }).unwrap();
+    let there = made.local_addr().clone();
+    let listener = poller.adopt_listener(made).unwrap();
+    assert_eq!(poller.local_addr(listener), Some(&there));
+    let other = Listener::bind(&address(), Options::default()).unwrap();
+    assert_eq!(poller.adopt_listener(other).unwrap_err().kind(), ErrorKind::Limit);
+    assert!(poller.take_accept_error(listener).is_none());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let tuning = Tuning { folds: Some(2), ..Tuning::default() };
+            let options = Options { tuning, ..Options::default() };
+            assert!(Connection::connect(&there, options, DEADLINE).is_err());
+        });
+        poll_until(&mut poller, |poller, event| {
+            let PollEvent::AcceptFailed { listener: of, kind } = event else { return false };
+            let error = poller.take_accept_error(of).unwrap();
+            assert_eq!((of, error.kind(), kind), (listener, kind, ErrorKind::Usage));
+            assert!(error.to_string().contains("disagree"), "{error}");
+            assert!(poller.take_accept_error(of).is_none(), "it is taken once");
+            true
+        });
+        client(scope, &there, |mut connection| ping(&mut connection, 3000, 7));
+        serve(&mut poller, 1);
+    });
 }

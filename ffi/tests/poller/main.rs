@@ -7,5 +7,6 @@ mod keys;
 mod limits;
 mod serving;
 mod sleeping;
+mod streams;
 mod support;
 mod waiting;

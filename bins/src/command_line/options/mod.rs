@@ -12,6 +12,7 @@ pub use tuning::{
 use crate::command_line::help::after_help;
 use crate::files::descriptor::{is_dash, own_descriptor};
 use crate::files::distinct::NamedFile;
+use crate::files::name;
 use crate::files::output::IfExists;
 use crate::quantity;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
@@ -64,6 +65,10 @@ pub struct Send {
     #[arg(long)]
     pub preserve: bool,
 
+    /// Name for an rrecv with --keep, which stores the data in a file of that name [default: the name of FILE, without its directory]
+    #[arg(long, value_name = "NAME", value_parser = OsStringValueParser::new().try_map(name::parse))]
+    pub name: Option<OsString>,
+
     /// Send at most this many bytes per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate_limit: Option<NonZeroU64>,
@@ -77,13 +82,16 @@ pub struct Send {
     pub transfer: TransferOptions,
 }
 
-/// Receive from one rsend, into a file or to standard output
+/// Receive from one rsend, into a file or to standard output, or from many into a directory
 ///
 /// FILE gets its name only when it is complete, matches the sender's checksum, and is on disk. Until then, and after any failure, an
 /// existing FILE stays unchanged. The new file takes over its owner, group, mode, access list and user attributes as far as that is
 /// permitted; otherwise the new file is less accessible, never more. Long runs of zeros become holes. Standard output gets the data as
 /// they arrive; only the exit code shows that they are complete. A FILE that is a pipe or device is opened and written directly (rrecv
 /// listens once a process reads the pipe), and a descriptor (/dev/stdout, /dev/fd/N) is written at its current offset.
+///
+/// With --keep DIR, rrecv serves many senders, at once and one after another, until a signal, --count or --accept-timeout ends it. Each sends one
+/// file, which gets its name in DIR likewise. A sender that fails harms no other one.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rrecv", version, override_usage = "rrecv [OPTIONS] [FILE]", disable_help_subcommand = true, after_help = after_help("\
 Examples:
@@ -92,7 +100,9 @@ Examples:
   rrecv --listen :7471 copy.img        from other hosts as well, by RDMA
   rrecv --core 3 --wait spin --listen shm:/run/x.sock copy.img
                                        pinned, for the lowest latency
-  rrecv --accept-timeout 1m copy.img   give up if nobody connects"))]
+  rrecv --accept-timeout 1m copy.img   give up if nobody connects
+  rrecv --keep inbox                   the files of many senders, by their names,
+                                       from `rsend localhost disk.img`"))]
 pub struct Receive {
     /// File or pipe to write; standard output if FILE is - or absent. If that is a terminal, - is required
     #[arg(value_name = "FILE")]
@@ -102,6 +112,24 @@ pub struct Receive {
     /// written nevertheless
     #[arg(long, conflicts_with = "append")]
     pub no_clobber: bool,
+
+    /// Serve many senders, and store what each sends in this directory, by the name that it sends (rsend --name). A name that is taken is refused,
+    /// and so is one that contains / or control characters, or is . or ..
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "no_clobber", "append", "trace"])]
+    pub keep: Option<PathBuf>,
+
+    /// With --keep: replace a file whose name is taken, once the new one is complete
+    #[arg(long, requires = "keep")]
+    pub overwrite: bool,
+
+    /// With --keep: end once this many transfers are complete, and those that are under way then have ended
+    #[arg(long, value_name = "N", requires = "keep", value_parser = |text: &str| quantity::count(text, 1..=u64::MAX))]
+    pub count: Option<u64>,
+
+    /// With --keep: serve at most this many senders at once; further ones wait [default: 128]. Each takes about 1M of memory and some five
+    /// descriptors (ulimit -n). While all places are taken, a sender that has sent nothing for --idle-timeout loses its place
+    #[arg(long, value_name = "N", requires = "keep", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub connections_max: Option<u32>,
 
     /// Append to FILE while the data arrive. As with >> FILE, appended data stay even if the transfer fails. The data go to the
     /// file that has this name when the transfer begins; rrecv fails if another file has the name at the end
@@ -151,7 +179,7 @@ pub struct Listening {
     )]
     pub listen: Address,
 
-    /// Fail if no peer connects within this time
+    /// Fail if no peer connects within this time. With rrecv --keep it is the time without any sender after which rrecv ends
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = quantity::duration)]
     pub accept_timeout: Duration,
 }
@@ -169,7 +197,8 @@ pub struct TransferOptions {
     #[arg(long, value_enum, value_name = "KIND")]
     pub checksum: Option<Checksum>,
 
-    /// Write events to a file, one JSON object per line: start, listening (for port 0), interval (every second) and end.
+    /// Write events to a file, one JSON object per line: start, listening (for port 0), interval (every second), transfer (with rrecv --keep)
+    /// and end.
     /// --json=- writes them to standard error, which then carries nothing else
     #[arg(long, value_name = "FILE", require_equals = true, help_heading = "Reports")]
     pub json: Option<PathBuf>,

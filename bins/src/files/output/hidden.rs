@@ -5,7 +5,7 @@
 //! form, it is a regular file of this user without another name, and no process holds its lock.
 
 use super::directory::Directory;
-use crate::files::hidden_name::{hidden_name, is_hidden_name_of, prefix};
+use crate::files::hidden_name::{hidden_name, is_hidden_name, is_hidden_name_of, prefix};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -41,6 +41,16 @@ pub(super) fn sweep(directory: &Directory, name: &OsStr) {
     for entry in directory.entries().into_iter().flatten().flatten() {
         let found = OsStr::from_bytes(entry.file_name().to_bytes());
         if is_hidden_name_of(found.as_bytes(), prefix.as_bytes()) {
+            sweep_one(directory, found);
+        }
+    }
+}
+
+/// Removes the files that killed processes left behind for any name. Ignores errors.
+pub(super) fn sweep_all(directory: &Directory) {
+    for entry in directory.entries().into_iter().flatten().flatten() {
+        let found = OsStr::from_bytes(entry.file_name().to_bytes());
+        if is_hidden_name(found.as_bytes()) {
             sweep_one(directory, found);
         }
     }
@@ -102,6 +112,11 @@ mod tests {
         drop(living);
         sweep(directory, name);
         expected.retain(|name| hidden != *name.as_str());
+        assert_eq!(scratch.names(), expected);
+        fs::write(path.join(".another.superpipe-6-f"), b"left behind").unwrap();
+        sweep(directory, name);
+        assert_eq!(scratch.names().len(), expected.len() + 1, "it is of another name");
+        sweep_all(directory);
         assert_eq!(scratch.names(), expected);
     }
 }

@@ -26,6 +26,7 @@ use std::io::{self, ErrorKind, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Mode of a file that will replace another, until it is complete: no other user may read the replacement of a private file.
 const PRIVATE_MODE: u32 = 0o600;
@@ -37,7 +38,7 @@ const UNNAMED: &str = "file";
 #[derive(Debug)]
 pub(super) struct Staged {
     pub(super) file: File,
-    directory: Directory,
+    directory: Arc<Directory>,
     /// its name in that directory, once it is complete
     name: OsString,
     /// its hidden name, if it has one
@@ -122,6 +123,13 @@ impl Staged {
     /// # Errors
     /// The name belongs to a file that cannot or must not be replaced.
     pub(super) fn set_name(&mut self, name: &OsStr) -> io::Result<()> {
+        self.take_name(name)?;
+        hidden::sweep(&self.directory, name);
+        Ok(())
+    }
+
+    /// Does the same, and leaves it to another one to sweep.
+    fn take_name(&mut self, name: &OsStr) -> io::Result<()> {
         let old = FileProperties::read(&self.directory, name)?;
         if let Some(old) = &old {
             if !self.may_replace {
@@ -131,7 +139,6 @@ impl Staged {
             check_replaceable(&self.directory, name, old.uid())?;
             fchmod(&self.file, Mode::from_raw_mode(PRIVATE_MODE))?;
         }
-        hidden::sweep(&self.directory, name);
         (self.name, self.old) = (name.to_owned(), old);
         Ok(())
     }
@@ -260,18 +267,34 @@ pub(super) fn stage(target: &Path, replaced: Option<FileId>, if_exists: IfExists
         check_replaceable(&directory, name, old.uid())?;
     }
     hidden::sweep(&directory, name);
-    create(directory, name, old, if_exists)
+    create(Arc::new(directory), name, old, if_exists)
+}
+
+/// Creates a file that will have this name in an open directory.
+pub(super) fn stage_named(
+    directory: &Arc<Directory>,
+    name: &OsStr,
+    if_exists: IfExists,
+) -> io::Result<Staged> {
+    let mut staged = create(Arc::clone(directory), name, None, if_exists)?;
+    staged.take_name(name)?;
+    Ok(staged)
+}
+
+/// Checks that files can be created in a directory.
+pub(super) fn check_writable(directory: &Arc<Directory>) -> io::Result<()> {
+    create(Arc::clone(directory), OsStr::new(UNNAMED), None, IfExists::Fail).map(drop)
 }
 
 /// Creates a file in a directory; [`Staged::set_name`] sets its name.
 pub(super) fn stage_in(directory: &Path, if_exists: IfExists) -> io::Result<Staged> {
     let (directory, name) = (Directory::open(directory)?, OsStr::new(UNNAMED));
     hidden::sweep(&directory, name);
-    create(directory, name, None, if_exists)
+    create(Arc::new(directory), name, None, if_exists)
 }
 
 fn create(
-    directory: Directory,
+    directory: Arc<Directory>,
     name: &OsStr,
     old: Option<FileProperties>,
     if_exists: IfExists,

@@ -3,6 +3,7 @@
 mod endings;
 mod files;
 mod hostile;
+mod many;
 mod results;
 
 use crate::support::{BOUND, Ended, Scratch, Tool, wait_for};

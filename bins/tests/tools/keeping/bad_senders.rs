@@ -1,0 +1,142 @@
+//! Senders that are slow, mute, hostile or dead: they harm nobody else.
+
+use super::Scratch;
+use crate::support::{BOUND, Noise, feed, rsend_hello};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use superpipe::Connection;
+
+const SECOND: Duration = Duration::from_secs(10);
+
+/// Sends HELLO and NAME, as rsend does.
+fn begin(scratch: &Scratch, name: &str) -> Connection {
+    let mut connection = scratch.connect();
+    connection.send(1, &[&rsend_hello(u64::MAX)], SECOND).unwrap();
+    connection.send(13, &[name.as_bytes()], SECOND).unwrap();
+    connection
+}
+
+#[test]
+fn bad_senders_harm_nobody() {
+    let scratch = Scratch::new("keep-bad");
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "20s", "--folds", "3"]));
+    // one says nothing, and one does not even speak superpipe
+    let mute = scratch.connect();
+    let socket = UnixStream::connect(scratch.socket());
+    // these send garbage, at each place where something is expected
+    let mut garbage = Vec::new();
+    for message in [&b""[..], b"hello", &[7; 32], &[7; 5000]] {
+        let mut connection = scratch.connect();
+        let _ = connection.send(1, &[message], SECOND);
+        garbage.push(connection);
+    }
+    receiver.until_said("the peer is not rsend or rrecv");
+    let mut rsend = scratch.rsend(&["-q", "--folds", "2", &scratch.address()]);
+    scratch
+        .run("rsend", rsend.arg(scratch.source("disagreeing", b"data")))
+        .assert(2, "the two ends disagree");
+    receiver.until_said("the two ends disagree");
+    let mut connection = begin(&scratch, "garbage-after-name");
+    let _ = connection.send(99, &[b"what"], SECOND);
+    receiver.until_said("garbage-after-name: the peer sent another transfer instead of its data");
+    garbage.push(connection);
+    let mut connection = begin(&scratch, "message");
+    let _ = connection.send(2, &[b"data"], SECOND);
+    receiver.until_said("message: the peer sent its data as a message, not as a stream");
+    garbage.push(connection);
+    let mut connection = begin(&scratch, "bad-trailer");
+    connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
+    let _ = connection.send(3, &[b"trailer"], SECOND);
+    receiver.until_said("bad-trailer: the peer sent a report that is too short");
+    garbage.push(connection);
+    // wrong bytes, found by the checksum
+    let mut rsend = scratch.rsend(&["-q", "--inject-flip", "5", &scratch.address()]);
+    scratch.run("rsend", rsend.arg(scratch.source("flipped", b"data that matter"))).assert(6, "differ");
+    // interrupted, and killed, in the middle
+    let mut rsend = scratch.rsend(&["-q", "--name", "interrupted", &scratch.address()]);
+    let mut interrupted = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    let mut stdin = interrupted.stdin();
+    feed(&mut stdin, 1, 4 << 20, |_| {});
+    interrupted.signal("INT");
+    assert_eq!(interrupted.wait(BOUND).code, 130);
+    receiver.until_said("interrupted: rsend was interrupted (SIGINT)");
+    let mut rsend = scratch.rsend(&["-q", "--name", "killed", &scratch.address()]);
+    let mut killed = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    let mut stdin = killed.stdin();
+    feed(&mut stdin, 1, 4 << 20, |_| {});
+    let good = scratch.start_sending("good", &Noise::new(9).bytes(16 << 20));
+    killed.kill();
+    drop(killed);
+    good.wait(BOUND).assert_done();
+    receiver.until_said("killed: ");
+    receiver.until_said("sent no HELLO within 5s");
+    assert!(fs::read(scratch.data("good")).unwrap() == Noise::new(9).bytes(16 << 20));
+    scratch.send_and_compare("last", b"data");
+    drop((mute, socket, garbage));
+    receiver.signal("TERM");
+    assert_eq!(receiver.wait(BOUND).code, 143);
+    scratch.assert_only(&["good", "last"]);
+}
+
+#[test]
+fn a_full_disk_ends_one_transfer_and_no_other() {
+    let scratch = Scratch::new("keep-full");
+    let keeper = scratch.keeper(&["--count", "2", "-q"]);
+    // no file may have more than 1 MiB
+    let mut limited = Command::new("sh");
+    limited.args(["-c", r#"ulimit -f 2048 && exec "$0" "$@""#]).arg(keeper.get_program());
+    limited.args(keeper.get_args()).stdin(Stdio::null()).stdout(Stdio::null());
+    let receiver = scratch.start_rrecv(&mut limited);
+    let mut rsend = scratch.rsend(&["-q", "--name", "slow", &scratch.address()]);
+    let mut slow = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    let mut stdin = slow.stdin();
+    stdin.write_all(b"first half, ").unwrap();
+    // announced, and then not
+    let input = scratch.source("large", &vec![7; 3 << 20]);
+    scratch.send(&input).assert(8, "large: file too large");
+    let mut rsend = scratch.rsend(&["-q", "--name", "piped", &scratch.address()]);
+    let mut piped = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    feed(piped.stdin(), 1, 3 << 20, |_| {});
+    piped.wait(BOUND).assert(8, "receiver: cannot write to ");
+    scratch.send_and_compare("small", &Noise::new(4).bytes(900_000));
+    stdin.write_all(b"second half").unwrap();
+    drop(stdin);
+    slow.wait(BOUND).assert_done();
+    receiver.wait(BOUND).assert_done();
+    assert_eq!(fs::read(scratch.data("slow")).unwrap(), b"first half, second half");
+    scratch.assert_only(&["slow", "small"]);
+}
+
+/// They send their keepalives, and hold all places.
+#[test]
+fn senders_that_send_nothing_lose_their_places() {
+    let scratch = Scratch::new("keep-places");
+    let mut keeper = scratch.keeper(&["--connections-max", "2", "--idle-timeout", "2s", "--count", "1"]);
+    let receiver = scratch.start_rrecv(&mut keeper);
+    let idle = ["one", "two"].map(|name| begin(&scratch, name));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for mut connection in idle {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    connection.progress();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+        let input = scratch.source("good", b"data");
+        let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "60s", &scratch.address()]);
+        scratch.run("rsend", rsend.arg(&input)).assert_done();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let ended = receiver.wait(BOUND);
+    ended.assert_done();
+    assert!(ended.said.contains("it sent nothing for 2s (--idle-timeout), and all 2 places are taken"));
+    scratch.assert_only(&["good"]);
+}
