@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use superpipe::{Arming, Connecting, Error, ErrorKind, WaitableConnection, WaitableListener};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::coop;
 
 /// An end with a descriptor to wait for.
 ///
@@ -87,9 +88,11 @@ impl<T: Waitable> Source<T> {
         mut attempt: impl FnMut(&mut T) -> Result<Option<R>, Error>,
         arm: impl Fn(&mut T) -> Arming,
     ) -> Poll<Result<R, Error>> {
+        let progress = ready!(coop::poll_proceed(cx));
         for _ in 0..BUSY_MAX {
-            if let Some(result) = attempt(self.get_mut())? {
-                return Poll::Ready(Ok(result));
+            if let Some(result) = attempt(self.get_mut()).transpose() {
+                progress.made_progress();
+                return Poll::Ready(result);
             }
             if arm(self.get_mut()) != Arming::Busy {
                 ready!(self.poll_ready(cx))?;

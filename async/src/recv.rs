@@ -1,6 +1,6 @@
 //! Receiving messages: into memory that is borrowed for one poll, or into a buffer of the connection.
 
-use superpipe::{Drive, Incoming, Length, Received, RecvOperation, TryRecv};
+use superpipe::{Drive, Error, ErrorKind, Incoming, Length, Received, RecvOperation, TryRecv};
 
 use crate::message::{Message, RecvError};
 use crate::shared::{Attempt, Inner, WaitFor};
@@ -68,6 +68,12 @@ fn begin(inner: &mut Inner, incoming: Incoming, bytes_max: usize) -> Result<Rece
         Length::Stream => None,
     };
     let Some(bytes) = bytes else { return Err(RecvError::TooSmall(incoming)) };
+    // The length is the peer's word.
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        let text =
+            format!("there is no memory for a message of {bytes} bytes: reject it, or allow shorter ones");
+        return Err(Error::new(ErrorKind::Limit, text).into());
+    }
     let mut buffer = core::mem::take(&mut inner.spare);
     if buffer.capacity() < bytes {
         // Fresh pages are zero already, and are touched as the message arrives.

@@ -47,7 +47,9 @@ fn drive(inner: &mut Inner, operation: &mut SendOperation, slices: &[&[u8]]) -> 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
         if let Some(mut operation) = self.operation.take() {
-            self.shared.lock().connection().cancel_send(&mut operation, Reason::GIVEN_UP);
+            self.shared.with_connection(Side::Send, |inner| {
+                inner.connection().cancel_send(&mut operation, Reason::GIVEN_UP);
+            });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::future::poll_fn;
 use core::hint;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
@@ -90,17 +90,18 @@ impl LookAfter {
 struct Wakers([Mutex<Option<Waker>>; 2]);
 
 impl Wakers {
-    fn set(&self, side: Side, waker: &Waker) {
+    /// Sets the task of a side. Returns the one before, which is not to be dropped under a lock: it may own what drops a stream.
+    #[must_use]
+    fn set(&self, side: Side, waker: &Waker) -> Option<Waker> {
         let mut place = lock(&self.0[side as usize]);
         match &mut *place {
-            Some(before) if before.will_wake(waker) => {}
-            place => *place = Some(waker.clone()),
+            Some(before) if before.will_wake(waker) => None,
+            place => place.replace(waker.clone()),
         }
     }
 
-    fn wake_side(&self, side: Side) {
-        let waker = lock(&self.0[side as usize]).take();
-        waker.into_iter().for_each(Waker::wake);
+    fn take(&self, side: Side) -> Option<Waker> {
+        lock(&self.0[side as usize]).take()
     }
 }
 
@@ -110,8 +111,9 @@ impl Wake for Wakers {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.wake_side(Side::Send);
-        self.wake_side(Side::Recv);
+        for side in [Side::Send, Side::Recv] {
+            self.take(side).into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -180,10 +182,14 @@ impl Shared {
         spin: Duration,
         mut attempt: impl FnMut(&mut Inner) -> Result<Attempt<T>, E>,
     ) -> Result<T, E> {
-        poll_fn(|cx| self.poll(side, spin, cx, &mut attempt)).await
+        let wish = Wish { shared: self, side };
+        let result = poll_fn(|cx| self.poll(side, spin, cx, &mut attempt)).await;
+        // It waits for nothing any more.
+        core::mem::forget(wish);
+        result
     }
 
-    /// The same, for one poll.
+    /// The same, for one poll. Who drops what it polls calls [`forget`](Self::forget).
     pub(crate) fn poll<T, E: From<Error>>(
         &self,
         side: Side,
@@ -191,23 +197,24 @@ impl Shared {
         cx: &mut Context<'_>,
         mut attempt: impl FnMut(&mut Inner) -> Result<Attempt<T>, E>,
     ) -> Poll<Result<T, E>> {
-        let progress = core::task::ready!(coop::poll_proceed(cx));
+        let progress = ready!(coop::poll_proceed(cx));
         let (mut begin, mut attempts, mut busy) = (None, 0_u32, 0);
         while busy < BUSY_MAX {
             let mut inner = self.lock();
             let wait_for = match attempt(&mut inner) {
-                Ok(Attempt::Done(value)) => {
-                    self.end(side, &mut inner);
-                    progress.made_progress();
-                    return Poll::Ready(Ok(value));
-                }
                 Ok(Attempt::Moved) => {
                     busy += 1;
                     continue;
                 }
                 Ok(Attempt::Wait(wait_for)) => wait_for,
+                Ok(Attempt::Done(value)) => {
+                    progress.made_progress();
+                    self.end(side, inner);
+                    return Poll::Ready(Ok(value));
+                }
                 Err(error) => {
-                    self.end(side, &mut inner);
+                    progress.made_progress();
+                    self.end(side, inner);
                     return Poll::Ready(Err(error));
                 }
             };
@@ -217,24 +224,30 @@ impl Shared {
                 continue;
             }
             inner.waits[side as usize] = Some(wait_for);
-            self.wakers.set(side, cx.waker());
+            let waker_before = self.wakers.set(side, cx.waker());
             let is_busy = inner.arm() == Arming::Busy;
-            // What this side has read may be what the other waits for.
-            if (is_busy || inner.has_heard()) && inner.waits[side.other() as usize].is_some() {
-                self.wakers.wake_side(side.other());
+            // What this side has read may be what the other waits for, and a side whose future was dropped waits for nothing.
+            let has_heard = inner.has_heard();
+            let other = if is_busy || has_heard { self.release(side.other(), &mut inner) } else { None };
+            let waited = if is_busy {
+                None
+            } else {
+                match inner.source.get_mut().check_silence() {
+                    Ok(()) => Some(inner.source.poll_ready(&mut Context::from_waker(&self.both))),
+                    Err(silent) => Some(Poll::Ready(Err(silent))),
+                }
+            };
+            if let Some(Poll::Ready(Err(_))) = waited {
+                inner.waits[side as usize] = None;
             }
-            if let Err(silent) = inner.source.get_mut().check_silence() {
-                self.end(side, &mut inner);
-                return Poll::Ready(Err(silent.into()));
-            }
-            if is_busy {
-                busy += 1;
-                continue;
-            }
-            match inner.source.poll_ready(&mut Context::from_waker(&self.both)) {
-                Poll::Ready(Ok(())) => busy += 1,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                Poll::Pending => return Poll::Pending,
+            drop(inner);
+            // They may do anything, also use this connection.
+            drop(waker_before);
+            other.into_iter().for_each(Waker::wake);
+            match waited {
+                None | Some(Poll::Ready(Ok(()))) => busy += 1,
+                Some(Poll::Ready(Err(error))) => return Poll::Ready(Err(error.into())),
+                Some(Poll::Pending) => return Poll::Pending,
             }
         }
         // Others have their turn.
@@ -242,17 +255,54 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Notes that a side waits no more.
-    fn end(&self, side: Side, inner: &mut Inner) {
+    /// Notes that a side waits no more, since it is done. The connection stays armed for the other one.
+    fn end(&self, side: Side, mut inner: MutexGuard<'_, Inner>) {
         inner.waits[side as usize] = None;
         match side {
             // The task may do something else for long, and the peer may wait for the acknowledgement.
             Side::Recv => inner.source.get_mut().settle(),
             Side::Send => inner.look_after = LookAfter::FIRST,
         }
-        if inner.waits[side.other() as usize].is_some() && inner.has_heard() {
-            self.wakers.wake_side(side.other());
-        }
+        let other = if inner.has_heard() { self.release(side.other(), &mut inner) } else { None };
+        drop(inner);
+        other.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has a side wait no more, whose task is to be woken: it waits again if there is nothing for it. Returns the task, to be woken without the lock.
+    #[must_use]
+    fn release(&self, side: Side, inner: &mut Inner) -> Option<Waker> {
+        inner.waits[side as usize].take().and_then(|_| self.wakers.take(side))
+    }
+
+    /// Notes that what a side waited for was dropped.
+    pub(crate) fn forget(&self, side: Side) {
+        let mut inner = self.lock();
+        inner.waits[side as usize] = None;
+        let waker = self.wakers.take(side);
+        drop(inner);
+        drop(waker);
+    }
+
+    /// Uses the connection outside of an attempt, such as to cancel something, and has the other side look: what was heard meanwhile may be for it.
+    pub(crate) fn with_connection<T>(&self, side: Side, f: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.lock();
+        let value = f(&mut inner);
+        let other = self.release(side.other(), &mut inner);
+        drop(inner);
+        other.into_iter().for_each(Waker::wake);
+        value
+    }
+}
+
+/// What a future waits for. It is forgotten when the future is dropped.
+struct Wish<'a> {
+    shared: &'a Shared,
+    side: Side,
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        self.shared.forget(self.side);
     }
 }
 

@@ -163,9 +163,10 @@ impl RecvHalf {
 
     /// Rejects the next transfer: [`Connection::reject`].
     pub fn reject(&mut self, reason: Reason) -> bool {
-        let mut inner = self.shared.lock();
-        inner.receiving = None;
-        inner.connection().reject(reason)
+        self.shared.with_connection(Side::Recv, |inner| {
+            inner.receiving = None;
+            inner.connection().reject(reason)
+        })
     }
 
     /// Takes the next transfer as a stream: [`Connection::accept_stream`].

@@ -42,7 +42,8 @@ impl<'a> SendStream<'a> {
 
     fn abandon(&mut self, reason: Reason) {
         if !core::mem::replace(&mut self.has_ended, true) {
-            self.shared.lock().connection().abandon_stream(&self.stream, reason);
+            let Self { shared, stream, .. } = self;
+            shared.with_connection(Side::Send, |inner| inner.connection().abandon_stream(stream, reason));
         }
     }
 }
@@ -109,6 +110,7 @@ impl AsyncWrite for SendStream<'_> {
 impl Drop for SendStream<'_> {
     fn drop(&mut self) {
         self.abandon(Reason::GIVEN_UP);
+        self.shared.forget(Side::Send);
     }
 }
 
@@ -136,7 +138,8 @@ impl<'a> RecvStream<'a> {
 
     fn give_up(&mut self, reason: Reason) {
         if !core::mem::replace(&mut self.has_ended, true) {
-            self.shared.lock().connection().reject_stream(&mut self.stream, reason);
+            let Self { shared, stream, .. } = self;
+            shared.with_connection(Side::Recv, |inner| inner.connection().reject_stream(stream, reason));
         }
     }
 }
@@ -174,6 +177,7 @@ impl AsyncRead for RecvStream<'_> {
 impl Drop for RecvStream<'_> {
     fn drop(&mut self) {
         self.give_up(Reason::GIVEN_UP);
+        self.shared.forget(Side::Recv);
     }
 }
 

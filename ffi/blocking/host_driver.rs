@@ -28,6 +28,8 @@ pub(crate) struct HostDriver<F: HostFabric> {
     pub(super) options: Options,
     /// Who polls it beside others.
     pub(super) polled_by: Option<PolledBy>,
+    /// Chunks that were sent when something was acknowledged without a wake-up of the peer.
+    pub(super) settled_at: Option<u64>,
     /// When its counters are to be copied, and waits that were begun.
     copy_due_ns: u64,
     waits: u32,
@@ -50,7 +52,17 @@ impl<F: HostFabric> HostDriver<F> {
     pub(super) fn new(endpoint: Endpoint<F>, fabric: F, options: Options) -> Self {
         let id = next_id();
         let driver = Driver::new(endpoint, id, options.wait, options.idle_timeout_ns(), now());
-        Self { id, driver, fabric, options, polled_by: None, copy_due_ns: u64::MAX, waits: 0, report: None }
+        Self {
+            id,
+            driver,
+            fabric,
+            options,
+            polled_by: None,
+            settled_at: None,
+            copy_due_ns: u64::MAX,
+            waits: 0,
+            report: None,
+        }
     }
 
     pub(super) fn set_wait(&mut self, wait: WaitStrategy) {

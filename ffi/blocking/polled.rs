@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 
-use superpipe_core::Nanos;
+use superpipe_core::{Counters, Nanos};
 
 use super::host_driver::HostDriver;
 pub(crate) use super::host_driver::PolledBy;
@@ -103,13 +103,17 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     /// there is work.
     pub(crate) fn arm(&mut self, wanted: Interest) -> Option<u64> {
         let host = &mut **self.access();
-        let HostDriver { driver, fabric, .. } = host;
+        let HostDriver { driver, fabric, settled_at, .. } = host;
         if driver.is_peer_gone() || driver.endpoint().closed().is_some() || driver.has_jobs() {
             return None;
         }
         // Unread acknowledgements would count as arrivals, and rounds do not poll them.
         driver.endpoint_mut().poll_acknowledgements(fabric);
         driver.endpoint_mut().acknowledge(fabric);
+        // What was sent since has woken the peer.
+        if settled_at.take().is_some_and(|chunks| chunks == driver.counters().chunks_sent) {
+            driver.endpoint_mut().send_keepalive(fabric);
+        }
         match fabric.begin_sleep(driver.endpoint_mut(), LOOK_AGAIN_NS) {
             Ok(sleep_ns) => {
                 let has_work = driver.progress(fabric)
@@ -187,14 +191,19 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         fabric.has_unwoken(driver.endpoint().link())
     }
 
-    /// Acknowledges what was taken, unless more is there. Wakes nobody: an answer would wake the peer a second time.
+    /// Acknowledges what was taken, unless more is there. Wakes nobody yet: an answer would wake the peer a second time.
     pub(crate) fn settle(&mut self) {
-        let HostDriver { driver, fabric, .. } = &mut **self.access();
+        let HostDriver { driver, fabric, settled_at, .. } = &mut **self.access();
         if !driver.endpoint().is_readable(fabric) {
             let endpoint = driver.endpoint_mut();
+            let before = endpoint.counters().acks_sent;
             fabric.set_quiet(endpoint.link_mut(), true);
             endpoint.acknowledge(fabric);
             fabric.set_quiet(endpoint.link_mut(), false);
+            let Counters { acks_sent, chunks_sent, .. } = endpoint.counters();
+            if acks_sent != before {
+                *settled_at = Some(chunks_sent);
+            }
         }
     }
 

@@ -30,6 +30,11 @@ impl Timer {
         Ok(Self { fd, at_ns: u64::MAX })
     }
 
+    /// Notes that its time has come, and that somebody has seen that.
+    pub const fn note_expired(&mut self) {
+        self.at_ns = u64::MAX;
+    }
+
     /// Sets it to a time of the monotonic clock; `u64::MAX`: to none. Makes no system call if it is set to that time, which has not come.
     pub fn set(&mut self, at_ns: u64, now_ns: u64) {
         if at_ns == self.at_ns && (at_ns > now_ns || at_ns == u64::MAX) {

@@ -444,8 +444,7 @@ impl Poller {
             if is_busy || look.is_readable || look.is_writable || look.has_moved || look.has_ended {
                 self.activate(key);
             } else {
-                member.look_less_often();
-                due_ns = due_ns.min(member.look_again(now_ns));
+                due_ns = due_ns.min(member.note_look(now_ns));
             }
         }
         self.set_due(key, due_ns);

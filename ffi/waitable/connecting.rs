@@ -90,9 +90,9 @@ impl Connecting {
 
     /// Has the descriptor become ready when there is something to do: to be called when [`try_finish`](Self::try_finish) has returned nothing.
     pub fn arm(&mut self) -> Arming {
-        let now_ns = monotonic_ns();
-        let mut at_ns = self.connect.timeout_ns();
-        if self.set.drain() || self.is_over || at_ns <= now_ns {
+        let is_ready = self.set.drain();
+        let (now_ns, mut at_ns) = (monotonic_ns(), self.connect.timeout_ns());
+        if is_ready || self.is_over || at_ns <= now_ns {
             return Arming::Busy;
         }
         if self.is_unwatched {

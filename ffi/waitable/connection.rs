@@ -54,8 +54,6 @@ pub struct WaitableConnection {
     set: TimedSet,
     /// Requests in a row that found nothing to do, and nobody to wake this end.
     naps: u32,
-    /// When to look while it is armed.
-    look_at_ns: u64,
 }
 
 impl Connection {
@@ -75,7 +73,7 @@ impl Connection {
         let mut member = Member::new(self, (next_set(), END), monotonic_ns());
         member.state = State::Active(0);
         match member.watch(&set.epoll) {
-            Ok(()) => Ok(WaitableConnection { member, set, naps: 0, look_at_ns: 0 }),
+            Ok(()) => Ok(WaitableConnection { member, set, naps: 0 }),
             Err(error) => {
                 member.release(&set.epoll);
                 Err((member.into_connection(), error.into()))
@@ -85,9 +83,8 @@ impl Connection {
 }
 
 impl WaitableConnection {
-    /// Returns the connection, for its calls. Its peer does not wake it from now on, until the next [`arm`](Self::arm). Another connection may be put in its place.
-    pub fn connection(&mut self) -> &mut Connection {
-        self.disarm();
+    /// Returns the connection, for its calls. If it is armed, it stays so: calls that find nothing cost no system call. Another connection may be put in its place.
+    pub const fn connection(&mut self) -> &mut Connection {
         self.member.touch()
     }
 
@@ -101,8 +98,9 @@ impl WaitableConnection {
 
     /// The same, and has the descriptor be ready after `at_most`: for a program that waits for an acknowledgement ([`Connection::flush`]), which may come without a wake-up.
     pub fn arm_within(&mut self, interest: Interest, at_most: Duration) -> Arming {
+        let is_ready = self.set.drain();
         let now_ns = monotonic_ns();
-        if self.set.drain() {
+        if is_ready {
             match self.member.state {
                 State::Armed => self.disarm(),
                 State::Active(_) | State::Ended => self.member.check_peer(),
@@ -113,28 +111,31 @@ impl WaitableConnection {
         if now_ns >= self.member.keepalive_ns() {
             let [is_busy, has_fallen_silent] = self.member.tend(now_ns);
             if has_fallen_silent {
-                return self.busy();
+                self.naps = 0;
+                return Arming::Busy;
             }
             if is_busy {
                 self.disarm();
             }
         }
         if self.finds_work() {
-            return self.busy();
+            self.naps = 0;
+            return Arming::Busy;
         }
-        if self.member.state == State::Armed {
-            if now_ns >= self.look_at_ns {
-                self.member.look_less_often();
-                self.look_at_ns = self.member.look_again(now_ns);
-            }
+        // Nobody wakes this end when a job ends.
+        if self.member.has_jobs() {
+            self.disarm();
+        }
+        let look_at_ns = if self.member.state == State::Armed {
+            self.member.note_look(now_ns)
         } else {
             let look_again_ns = if is_watched { self.member.arm() } else { None };
             let Some(look_again_ns) = look_again_ns else { return self.nap(now_ns) };
-            self.look_at_ns = self.member.set_look_again(look_again_ns, now_ns);
             (self.member.state, self.naps) = (State::Armed, 0);
-        }
+            self.member.set_look_again(look_again_ns, now_ns)
+        };
         let most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
-        let at_ns = self.look_at_ns.min(self.member.keepalive_ns()).min(now_ns.saturating_add(most_ns));
+        let at_ns = look_at_ns.min(self.member.keepalive_ns()).min(now_ns.saturating_add(most_ns));
         self.set.set_timer(at_ns, now_ns);
         Arming::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }
     }
@@ -175,12 +176,6 @@ impl WaitableConnection {
     fn finds_work(&mut self) -> bool {
         let look = self.member.look();
         look.is_readable || look.is_writable || look.has_ended
-    }
-
-    fn busy(&mut self) -> Arming {
-        self.disarm();
-        self.naps = 0;
-        Arming::Busy
     }
 
     /// Nobody wakes this end: a job goes on, something that is not wanted has arrived, or something is there now.

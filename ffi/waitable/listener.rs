@@ -40,15 +40,20 @@ impl WaitableListener {
     /// Takes the next connection if one is established, and continues those that are not, without waiting.
     ///
     /// # Errors
-    /// As [`Listener::try_accept`]. The next call goes on.
+    /// As [`Listener::try_accept`]. The next call goes on; while this process lacks what a connection needs, such as descriptors, it tries after 10 ms and more, up to 1 s, and returns nothing before.
     pub fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
-        Ok(self.listening.accept(monotonic_ns())?.map(Connection::from))
+        let now_ns = monotonic_ns();
+        if self.listening.lacks(now_ns) {
+            return Ok(None);
+        }
+        Ok(self.listening.accept(now_ns)?.map(Connection::from))
     }
 
     /// Has the descriptor become ready when a client comes, or it is time to continue those that are half-open: to be called when [`try_accept`](Self::try_accept) has found nothing.
     pub fn arm(&mut self) -> Arming {
+        let is_ready = self.set.drain();
         let now_ns = monotonic_ns();
-        if self.set.drain() {
+        if is_ready && !self.listening.lacks(now_ns) {
             self.listening.wake();
             return Arming::Busy;
         }

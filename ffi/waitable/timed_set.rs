@@ -28,11 +28,14 @@ impl TimedSet {
         Ok(Self { epoll, timer })
     }
 
-    /// Takes what became ready. Returns true if that was more than the timer.
-    pub(super) fn drain(&self) -> bool {
+    /// Takes what became ready. Returns true if that was more than the timer. To be called before the clock is read: the timer is to be set anew if its time came in between.
+    pub(super) fn drain(&mut self) -> bool {
         let mut is_ready = false;
         for number in self.epoll.ready() {
-            is_ready |= number != TIMER;
+            match number {
+                TIMER => self.timer.note_expired(),
+                _ => is_ready = true,
+            }
         }
         is_ready
     }

@@ -18,6 +18,8 @@ pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
+    /// This process or host lacked what a connection needs.
+    has_lacked: bool,
     /// Error of the newest client that did not become a connection.
     failed: Option<Error>,
     /// When to look again at the latest.
@@ -26,7 +28,7 @@ pub(crate) struct Listening {
 
 impl Listening {
     pub(crate) const fn new(acceptor: Acceptor) -> Self {
-        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, failed: None, due_ns: 0 }
+        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, has_lacked: false, failed: None, due_ns: 0 }
     }
 
     pub(crate) const fn acceptor(&self) -> &Acceptor {
@@ -55,6 +57,7 @@ impl Listening {
             Err(error) => matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device),
             Ok(_) => self.acceptor.lacks_device(),
         };
+        self.has_lacked = lacks;
         if lacks {
             self.due_ns = now_ns.saturating_add(self.lack_ns);
             self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
@@ -75,6 +78,11 @@ impl Listening {
             u64::MAX
         };
         accepted
+    }
+
+    /// Returns true while nothing is tried, since something was lacking a moment ago.
+    pub(crate) const fn lacks(&self, now_ns: u64) -> bool {
+        self.has_lacked && now_ns < self.due_ns
     }
 
     /// Keeps the error of a client that did not become a connection.

@@ -52,13 +52,16 @@ pub(crate) struct Member {
     /// It has moved since its quiet was last measured, or since this time it has not.
     has_moved: bool,
     quiet_since_ns: u64,
-    /// Time after which to look again while it is armed, and when its keepalive is due.
+    /// Time after which to look again while it is armed, when that is, and when its keepalive is due.
     look_again_ns: u64,
+    look_at_ns: u64,
     keepalive_ns: u64,
     silence: Silence,
     /// Time between the last keepalive that was due and the one after it: the peer's silence is counted that rarely.
     tend_after_ns: u64,
     is_silent: bool,
+    /// The peer's activity when its silence was last counted.
+    activity: u64,
 }
 
 /// Polling state.
@@ -84,10 +87,12 @@ impl Member {
             has_moved: true,
             quiet_since_ns: now_ns,
             look_again_ns: 0,
+            look_at_ns: 0,
             keepalive_ns: 0,
             silence: Silence::new(),
             tend_after_ns: 0,
             is_silent: false,
+            activity: 0,
         }
     }
 
@@ -160,8 +165,11 @@ impl Member {
         dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_jobs())
     }
 
-    /// Has looks while it is armed come half as often, after one that found nothing, and in the end with its keepalives only.
-    pub(crate) fn look_less_often(&mut self) {
+    /// Notes a look that found nothing while it is armed. Returns when to look again: half as often if a look was due, and in the end with its keepalives only.
+    pub(crate) fn note_look(&mut self, now_ns: u64) -> u64 {
+        if now_ns < self.look_at_ns {
+            return self.look_at_ns;
+        }
         let has_unwoken = dispatch!(AnyConnection, self.connection.inner_mut(), inner => inner.has_unwoken());
         let most_ns = if has_unwoken { UNANSWERED_NS } else { ANSWERED_NS };
         if self.look_again_ns < most_ns {
@@ -169,6 +177,7 @@ impl Member {
         } else if !has_unwoken {
             self.look_again_ns = u64::MAX;
         }
+        self.look_at(now_ns)
     }
 
     /// Notes that the connection has ended. Returns true if that was not reported.
@@ -195,12 +204,12 @@ impl Member {
     /// Sets the time after which to look again while it is armed. Returns when that is.
     pub(crate) const fn set_look_again(&mut self, look_again_ns: u64, now_ns: u64) -> u64 {
         self.look_again_ns = look_again_ns;
-        self.look_again(now_ns)
+        self.look_at(now_ns)
     }
 
-    /// Returns when to look again, while it is armed.
-    pub(crate) const fn look_again(&self, now_ns: u64) -> u64 {
-        rounded(now_ns, now_ns.saturating_add(self.look_again_ns))
+    const fn look_at(&mut self, now_ns: u64) -> u64 {
+        self.look_at_ns = rounded(now_ns, now_ns.saturating_add(self.look_again_ns));
+        self.look_at_ns
     }
 
     /// Acknowledges what was taken, unless more is there.
@@ -219,8 +228,8 @@ impl Member {
     }
 
     /// Returns true while the peer has been silent for the idle timeout.
-    pub(crate) const fn is_silent(&self) -> bool {
-        self.is_silent
+    pub(crate) fn is_silent(&mut self) -> bool {
+        self.is_silent && self.activity() == self.activity
     }
 
     /// Asks for a wake-up, and looks once more. Returns the time after which to look again at the latest. `None`: there is work.
@@ -250,6 +259,7 @@ impl Member {
         let idle_timeout_ns = dispatch!(AnyConnection, inner, inner => inner.idle_timeout_ns());
         let Tended { activity, next: Nanos(next_ns), is_busy } = tended;
         let most_ns = self.tend_after_ns.saturating_add(LATE_SILENCE_NS);
+        self.activity = activity;
         let silent_ns = self.silence.count(activity, Nanos(now_ns), most_ns);
         let was_silent = core::mem::replace(&mut self.is_silent, silent_ns >= idle_timeout_ns);
         let mut next_ns = next_ns;
@@ -261,7 +271,10 @@ impl Member {
         if has_unwoken || matches!(self.state, State::Active(_)) {
             next_ns = next_ns.min(now_ns.saturating_add(TEND_AFTER_NS));
         }
-        self.keepalive_ns = next_ns.div_ceil(LOOK_GRID_NS).saturating_mul(LOOK_GRID_NS);
+        // A short idle timeout of the peer leaves no time to be late.
+        let is_near = next_ns.saturating_sub(now_ns) < TEND_AFTER_NS;
+        self.keepalive_ns =
+            if is_near { next_ns } else { next_ns.div_ceil(LOOK_GRID_NS).saturating_mul(LOOK_GRID_NS) };
         self.tend_after_ns = self.keepalive_ns.saturating_sub(now_ns);
         [is_busy, self.is_silent && !was_silent]
     }
