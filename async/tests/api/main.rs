@@ -1,5 +1,6 @@
 //! Connections in a runtime: what is sent arrives, and what a dropped future leaves.
 
+mod attack;
 mod cancelling;
 mod connecting;
 mod messages;
