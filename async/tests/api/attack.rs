@@ -103,36 +103,6 @@ fn an_idle_connection_is_looked_at_rarely() {
     });
 }
 
-/// wire.md 7.3: each end sends at least four keepalives in the time after which its peer gives it up.
-#[test]
-fn ends_with_a_short_idle_timeout_keep_each_other_alive() {
-    for ms in [200, 100] {
-        in_both(|| async move {
-            let options = Options { idle_timeout: Duration::from_millis(ms), ..Options::default() };
-            let [mut one, mut other] = pair(options).await;
-            let both = async { tokio::select!(ended = one.peek() => ended, ended = other.peek() => ended) };
-            let ended = tokio::time::timeout(Duration::from_millis(2000), both).await;
-            assert!(ended.is_err(), "{ms} ms: {ended:?}, and both wait");
-        });
-    }
-}
-
-/// What cannot be cancelled yet, since there is no room, keeps the next call waiting, not busy.
-#[test]
-fn a_send_behind_one_that_was_given_up_without_room_sleeps() {
-    in_both(|| async {
-        let [mut one, _other] = pair(Options::default()).await;
-        let part = payload(60_000, 1);
-        while poll_once(one.send(1, &[&part])).await.is_some() {}
-        let polls = polls_within(Duration::from_millis(300), one.send(2, &[&part])).await;
-        assert!(polls < 100, "{polls} polls in 300 ms for the next message");
-        let long = payload(3_000_000, 1);
-        assert!(poll_once(one.send(3, &[&long])).await.is_none());
-        let polls = polls_within(Duration::from_millis(300), one.send(2, &[&part])).await;
-        assert!(polls < 100, "{polls} polls in 300 ms behind a long one");
-    });
-}
-
 /// A dropped receive leaves its wish behind: what arrives then keeps a wait of the sender busy.
 #[test]
 fn a_dropped_recv_makes_no_busy_loop_of_a_later_flush() {
