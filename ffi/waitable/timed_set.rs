@@ -51,3 +51,26 @@ impl AsFd for TimedSet {
         self.epoll.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::os::monotonic_ns;
+
+    /// The order of calls of `arm`: the clock, the drain, the timer.
+    #[test]
+    fn a_time_that_comes_before_the_drain_is_not_lost() {
+        let mut set = TimedSet::new().unwrap();
+        let now_ns = monotonic_ns();
+        let at_ns = now_ns + 1_000_000;
+        set.set_timer(at_ns, now_ns);
+        // Here the thread is preempted.
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(!set.drain(), "only the timer");
+        set.set_timer(at_ns, now_ns);
+        set.epoll.wait(200_000_000);
+        assert!(!set.epoll.ready().is_empty(), "nothing wakes whoever waits for the set");
+    }
+}

@@ -5,3 +5,4 @@ mod connecting;
 mod messages;
 mod streams;
 mod support;
+mod waking;

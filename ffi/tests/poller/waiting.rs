@@ -249,3 +249,58 @@ fn a_connect_that_fails_says_so_and_is_over() {
     assert_eq!(connecting.try_finish().unwrap_err().kind(), ErrorKind::Usage);
     assert_eq!(connecting.arm(), Arming::Busy);
 }
+
+/// wire.md 7.3
+#[test]
+fn a_poller_keeps_a_peer_with_a_short_idle_timeout() {
+    for ms in [75, 150] {
+        let (mut poller, _, address) = crate::support::server(PollerOptions::default());
+        thread::scope(|scope| {
+            let client = scope.spawn(move || {
+                let options = Options { idle_timeout: Duration::from_millis(ms), ..Options::default() };
+                let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+                let begin = Instant::now();
+                let error = connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(3)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Timeout);
+                begin.elapsed()
+            });
+            let mut events = PollEvents::with_capacity(8);
+            while !client.is_finished() {
+                poller.poll(&mut events, Duration::from_millis(500)).unwrap();
+            }
+            assert!(client.join().unwrap() >= Duration::from_secs(3), "{ms} ms");
+        });
+    }
+}
+
+/// What the peer has just sent was received, so it is not silent.
+#[test]
+fn a_peer_that_is_back_is_not_silent() {
+    let options = Options { idle_timeout: Duration::from_millis(400), ..Options::default() };
+    let [mut one, mut other] = pair(options);
+    while one.check_silence().is_ok() {
+        if one.arm(Interest::default()) != Arming::Busy {
+            wait_for(&one);
+        }
+    }
+    send(&mut other, b"back");
+    assert_eq!(receive(&mut one, &mut [0; 8]), Ok(4));
+    assert!(one.check_silence().is_ok(), "it has just sent a message, which was taken");
+}
+
+/// poller.md, wire/shm.md 7.2: one look finds a lost wake-up, and then only keepalives (0.2, 0.4, 0.8, .. s) end the sleep. The loop is that of the documentation: try, arm, wait.
+#[test]
+fn an_idle_waitable_connection_is_looked_at_rarely() {
+    let [mut one, mut other] = pair(Options::default());
+    let begin = Instant::now();
+    let mut waits = 0;
+    while begin.elapsed() < Duration::from_secs(6) {
+        assert_eq!(one.connection().try_recv(&mut [&mut [0; 8]]).unwrap(), TryRecv::Nothing);
+        if one.arm(Interest::default()) != Arming::Busy {
+            wait_for(&one);
+            waits += 1;
+        }
+    }
+    other.connection();
+    assert!(waits < 20, "{waits} waits in 6 s");
+}
