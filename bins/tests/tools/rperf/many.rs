@@ -82,3 +82,107 @@ fn a_bad_client_harms_no_other() {
     assert_eq!(server.wait(BOUND).code, 143);
     scratch.assert_only(&[]);
 }
+
+fn hello() -> [u8; 32] {
+    let mut hello = [0; 32];
+    hello[..4].copy_from_slice(b"sptl");
+    (hello[4], hello[5]) = (1, 3);
+    hello[8..16].fill(0xFF);
+    hello
+}
+
+/// A PLAN for messages of at most 1 GiB in new ordinary pages.
+fn plan() -> [u8; 32] {
+    let mut plan = [0; 32];
+    (plan[0], plan[2], plan[19]) = (1, 1, 0x40);
+    plan[4..8].fill(0xFF);
+    plan
+}
+
+/// A ping-pong of so many messages of so many bytes.
+fn run(is_reconnected: bool, bytes: u64, samples: u64) -> [u8; 40] {
+    let mut run = [0; 40];
+    (run[0], run[1], run[4]) = (2, is_reconnected.into(), 1);
+    run[8..16].copy_from_slice(&bytes.to_le_bytes());
+    run[24..32].copy_from_slice(&samples.to_le_bytes());
+    run
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
+    let mut room = [0; 256];
+    loop {
+        let received = connection.recv_into(&mut [&mut room], BOUND).unwrap();
+        if received.tag == tag {
+            return;
+        }
+    }
+}
+
+/// Attack: a client whose second new connection cannot be used leaves its first one behind for ever.
+#[test]
+fn attack_a_replaced_connection_is_closed_if_the_next_run_cannot_begin() {
+    let scratch = Scratch::new("perf-replaced");
+    let server = scratch.start_server(&["--keep", "-q"]);
+    let begin = |scratch: &Scratch| {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let before = descriptors(server.id());
+    let mut client = begin(&scratch);
+    client.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    let first = scratch.connect();
+    await_tag(&mut client, 9);
+    // two others have all that clients may have together
+    let mut large = [begin(&scratch), begin(&scratch)];
+    for other in &mut large {
+        other.send(7, &[&run(false, 1 << 30, 1)], BOUND).unwrap();
+        await_tag(other, 8);
+    }
+    client.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    let second = scratch.connect();
+    await_tag(&mut client, 4);
+    drop((client, first, second, large));
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while descriptors(server.id()) > before && std::time::Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let links = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().flatten();
+    let links: Vec<_> = links.map(|link| fs::read_link(link.path()).unwrap_or_default()).collect();
+    assert_eq!(descriptors(server.id()), before, "all clients are gone: {links:?}");
+}
+
+/// Attack: clients that say nothing more after their HELLO, and send keepalives, take all places for ever.
+#[test]
+fn attack_idle_clients_do_not_lock_others_out() {
+    use superpipe::{PollEvents, Poller, PollerOptions};
+    let scratch = Scratch::new("perf-idle");
+    let server = scratch.start_server(&["--keep", "-q", "--idle-timeout", "2s"]);
+    let mut poller = Poller::new(PollerOptions { connections_max: 300, ..PollerOptions::default() }).unwrap();
+    let mut events = PollEvents::with_capacity(64);
+    for _ in 0..256 {
+        let mut connection = scratch.connect();
+        connection.send(1, &[&hello()], BOUND).unwrap();
+        poller.add(connection).unwrap();
+        poller.poll(&mut events, Duration::ZERO).unwrap();
+    }
+    let is_over = core::sync::atomic::AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                poller.poll(&mut events, Duration::from_millis(10)).unwrap();
+            }
+        });
+        let arguments = ["-q", "--sizes=8", "--iterations=20", "--warmup=3", "--connect-timeout=20s"];
+        let ended = scratch.run("rperf", &mut scratch.client(&arguments));
+        is_over.store(true, core::sync::atomic::Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
+}
