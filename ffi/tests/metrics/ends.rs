@@ -106,3 +106,48 @@ fn a_child_shows_nothing_of_its_parent_and_publishes_itself() {
     );
     assert_eq!(found.process.connections_ended, 0);
 }
+
+/// Attack: a child of fork publishes, as docs/architecture/metrics.md says, whatever other threads of its parent did at that moment.
+#[test]
+fn attack_a_child_can_publish_while_its_parent_was_publishing() {
+    let _turn = turn();
+    let is_over = core::sync::atomic::AtomicBool::new(false);
+    let mut stuck = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                drop(publish_now());
+            }
+        });
+        for _ in 0..100 {
+            let child = fork(|| drop(publish_now()));
+            let end = std::time::Instant::now() + core::time::Duration::from_secs(2);
+            let mut status = -1;
+            loop {
+                // SAFETY: the pointer is to a local.
+                if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+                    break;
+                }
+                if std::time::Instant::now() >= end {
+                    stuck += 1;
+                    // SAFETY: the child is ours.
+                    unsafe { libc::kill(child, libc::SIGKILL) };
+                    wait_any(child);
+                    break;
+                }
+                thread::sleep(core::time::Duration::from_millis(1));
+            }
+            if stuck >= 3 {
+                break;
+            }
+        }
+        is_over.store(true, core::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(stuck, 0, "children that never came back from publish");
+}
+
+fn wait_any(child: libc::pid_t) {
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+}

@@ -241,3 +241,32 @@ fn attack_senders_that_leave_do_not_use_up_the_descriptors() {
     let ended = scratch.run("rsend", rsend.arg(scratch.source("good", b"data")));
     assert_eq!(ended.code, 0, "{} open; {said}; rsend: {}; rrecv: {}", open, ended.said, receiver.said());
 }
+
+/// Attack: a sender that was told that its transfer failed finds its file there.
+#[test]
+fn attack_a_file_is_not_there_if_its_sender_was_told_that_it_failed() {
+    let scratch = Scratch::new("keep-signal-commit");
+    let slow = slow_disk(&scratch, 1000);
+    let receiver = scratch.start_rrecv(scratch.keeper(&[]).env("LD_PRELOAD", slow));
+    let sender = scratch.start_sending("file", b"data");
+    thread::sleep(Duration::from_millis(400));
+    receiver.signal("TERM");
+    let sent = sender.wait(BOUND);
+    let ended = receiver.wait(BOUND);
+    assert_eq!(sent.code == 0, scratch.data("file").exists(), "rsend: {}; rrecv: {}", sent.said, ended.said);
+}
+
+/// Attack: a signal while the disk is slow leaves a hidden file, where the system has no files without a name.
+#[test]
+fn attack_a_signal_leaves_no_hidden_file_of_a_slow_disk() {
+    let scratch = Scratch::new("keep-signal-hidden");
+    let slow = slow_disk(&scratch, 6000);
+    let mut rrecv = scratch.rrecv_without_proc(&["--keep"]);
+    let receiver = scratch.start_rrecv(rrecv.arg(scratch.data("")).env("LD_PRELOAD", slow));
+    let connection = send_nothing(&scratch, "file");
+    thread::sleep(Duration::from_millis(400));
+    receiver.signal("TERM");
+    let ended = receiver.wait(BOUND);
+    drop(connection);
+    assert_eq!(scratch.names(), [""; 0], "{}", ended.said);
+}

@@ -112,6 +112,7 @@ fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
+#[track_caller]
 fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
     let mut room = [0; 256];
     loop {
@@ -126,7 +127,7 @@ fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
 #[test]
 fn attack_a_replaced_connection_is_closed_if_the_next_run_cannot_begin() {
     let scratch = Scratch::new("perf-replaced");
-    let server = scratch.start_server(&["--keep", "-q"]);
+    let server = scratch.start_server(&["--keep"]);
     let begin = |scratch: &Scratch| {
         let mut control = scratch.connect();
         control.send(1, &[&hello()], BOUND).unwrap();
@@ -142,10 +143,10 @@ fn attack_a_replaced_connection_is_closed_if_the_next_run_cannot_begin() {
     // two others have all that clients may have together
     let mut large = [begin(&scratch), begin(&scratch)];
     for other in &mut large {
-        other.send(7, &[&run(false, 1 << 30, 1)], BOUND).unwrap();
+        other.send(7, &[&run(false, (1 << 30) - 4096, 1)], BOUND).unwrap();
         await_tag(other, 8);
     }
-    client.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    client.send(7, &[&run(true, 1 << 20, 0)], BOUND).unwrap();
     let second = scratch.connect();
     await_tag(&mut client, 4);
     drop((client, first, second, large));
@@ -169,7 +170,7 @@ fn attack_idle_clients_do_not_lock_others_out() {
     for _ in 0..256 {
         let mut connection = scratch.connect();
         connection.send(1, &[&hello()], BOUND).unwrap();
-        poller.add(connection).unwrap();
+        poller.adopt(connection).map_err(|(_, error)| error).unwrap();
         poller.poll(&mut events, Duration::ZERO).unwrap();
     }
     let is_over = core::sync::atomic::AtomicBool::new(false);
