@@ -187,3 +187,27 @@ fn attack_idle_clients_do_not_lock_others_out() {
     });
     assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
 }
+
+/// Attack: a server in a pid namespace sees all clients outside of it as process 0, and takes the connection of one for that of another.
+#[test]
+fn attack_a_client_is_not_taken_for_another_one_that_reconnects() {
+    if !crate::support::is_root("a server in a pid namespace") {
+        return;
+    }
+    let scratch = Scratch::new("perf-pidns");
+    let mut serve = std::process::Command::new("unshare");
+    serve.args(["-p", "-f", "--kill-child", env!("CARGO_BIN_EXE_rperf"), "serve", "--keep", "--listen"]);
+    serve.arg(scratch.address()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let server = scratch.start("rperf", &mut serve);
+    crate::support::wait_for("rperf serve to listen", || scratch.socket().exists());
+    // It works without the other one.
+    measure(&scratch, &["--sizes=8"]);
+    let mut control = scratch.connect();
+    control.send(1, &[&hello()], BOUND).unwrap();
+    control.send(5, &[&plan()], BOUND).unwrap();
+    await_tag(&mut control, 6);
+    control.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    let quick = ["-q", "--sizes=8", "--iterations=20", "--warmup=3", "--idle-timeout=10s"];
+    let ended = scratch.run("rperf", &mut scratch.client(&quick));
+    assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
+}
