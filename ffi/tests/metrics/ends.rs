@@ -151,3 +151,42 @@ fn wait_any(child: libc::pid_t) {
     // SAFETY: the pointer is to a local.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
 }
+
+/// Attack: a child in a pid namespace of its own, which has its parent's number there, does not show its parent's page.
+#[test]
+fn attack_a_child_in_a_namespace_of_its_own_shows_nothing_of_its_parent() {
+    let _turn = turn();
+    // SAFETY: it only reads.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let in_namespace = |work: &dyn Fn()| {
+        // SAFETY: it changes the namespace of children only.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+        fork(work)
+    };
+    let others = processes().unwrap();
+    let before = others.len();
+    let child = fork(|| {
+        // process 1 of a namespace, as of a container
+        in_namespace(&|| {
+            let _publisher = publish_now();
+            // and process 1 of another one in it
+            in_namespace(&|| thread::sleep(super::support::DEADLINE));
+            thread::sleep(super::support::DEADLINE);
+        });
+        thread::sleep(super::support::DEADLINE);
+    });
+    until("the child publishes", || processes().unwrap().len() > before);
+    thread::sleep(core::time::Duration::from_millis(500));
+    let found = processes().unwrap();
+    let after = found.len();
+    // SAFETY: the child is ours; its namespaces end with their first processes.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    wait(child);
+    for pid in found.into_iter().filter(|pid| !others.contains(pid)) {
+        // SAFETY: these are the children's children.
+        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+    }
+    assert_eq!(after - before, 1, "one process publishes");
+}

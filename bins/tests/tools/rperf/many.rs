@@ -211,3 +211,31 @@ fn attack_a_client_is_not_taken_for_another_one_that_reconnects() {
     let ended = scratch.run("rperf", &mut scratch.client(&quick));
     assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
 }
+
+/// Attack: what clients have a server keep counts towards the limit of their memory: here the samples of a stream, 128 MiB for each client.
+#[test]
+fn attack_samples_count_as_memory_of_clients() {
+    const CLIENTS: usize = 8;
+    let scratch = Scratch::new("perf-samples");
+    let server = scratch.start_server(&["--keep"]);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut control = scratch.connect();
+            control.send(1, &[&hello()], BOUND).unwrap();
+            let mut plan = plan();
+            plan[2] = 0;
+            control.send(5, &[&plan], BOUND).unwrap();
+            await_tag(&mut control, 6);
+            let mut stream = run(false, 8, 1 << 24);
+            (stream[0], stream[16]) = (3, 1);
+            control.send(7, &[&stream], BOUND).unwrap();
+            await_tag(&mut control, 8);
+            control
+        })
+        .collect();
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    drop(clients);
+    assert!(kib < 256 << 10, "{CLIENTS} clients with messages of 8 bytes have {} MiB, and 256 may come", kib >> 10);
+}
