@@ -239,3 +239,48 @@ fn attack_samples_count_as_memory_of_clients() {
     drop(clients);
     assert!(kib < 256 << 10, "{CLIENTS} clients with messages of 8 bytes have {} MiB, and 256 may come", kib >> 10);
 }
+
+/// Attack: a client that was refused already, and then says nothing more, is reported again.
+#[test]
+fn attack_a_refused_client_that_falls_silent_is_reported_once() {
+    let scratch = Scratch::new("perf-silent-refused");
+    let server = scratch.start_server(&["--keep", "--idle-timeout", "1s"]);
+    let mut connection = scratch.connect();
+    connection.send(1, &[&[7; 32]], BOUND).unwrap();
+    server.until_it_goes_on("the peer is not rperf");
+    std::thread::sleep(Duration::from_secs(4));
+    drop(connection);
+    assert_eq!(server.said().lines().count(), 1, "{}", server.said());
+}
+
+/// Attack: a client with long messages in ordinary memory, that then says nothing more, stops all others meanwhile.
+#[test]
+fn attack_long_messages_do_not_stop_other_clients() {
+    let scratch = Scratch::new("perf-long");
+    let _server = scratch.start_server(&["--keep", "-q"]);
+    let begin = || {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let (mut small, mut large) = (begin(), begin());
+    small.send(7, &[&run(false, 8, 1 << 24)], BOUND).unwrap();
+    let mut slowest = |seconds: u64| {
+        let (begun, mut slowest) = (std::time::Instant::now(), Duration::ZERO);
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            let sent = std::time::Instant::now();
+            // new memory for each message: a GO, a message, and its answer
+            await_tag(&mut small, 8);
+            small.send(10, &[&[0; 8]], BOUND).unwrap();
+            await_tag(&mut small, 10);
+            slowest = slowest.max(sent.elapsed());
+        }
+        slowest
+    };
+    let alone = slowest(2);
+    large.send(7, &[&run(false, 1 << 30, 1)], BOUND).unwrap();
+    let beside = slowest(4);
+    assert!(beside < Duration::from_millis(200), "{alone:?} before, {beside:?} beside a client that does nothing");
+}
