@@ -284,3 +284,41 @@ fn attack_long_messages_do_not_stop_other_clients() {
     let beside = slowest(4);
     assert!(beside < Duration::from_millis(200), "{alone:?} before, {beside:?} beside a client that does nothing");
 }
+
+/// Attack: a client that measures alone is forgotten when another one begins, until that one has ended: `step_alone` leaves it with more to do, and nobody steps it
+/// again.
+#[test]
+fn attack_a_client_is_not_forgotten_when_another_one_begins() {
+    const PATIENCE: Duration = Duration::from_secs(8);
+    let scratch = Scratch::new("perf-forgotten");
+    let _server = scratch.start_server(&["--keep", "-q"]);
+    let begin = || {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let mut one = begin();
+    one.send(7, &[&run(false, 8, 1 << 24)], BOUND).unwrap();
+    for attempt in 0..200 {
+        let mut two = begin();
+        let (mut room, begun, mut trips) = ([0; 256], std::time::Instant::now(), 0);
+        let mut has_begun = false;
+        while begun.elapsed() < Duration::from_millis(40) {
+            if !has_begun && begun.elapsed() > Duration::from_millis(10) {
+                two.send(7, &[&run(false, 8, 1)], BOUND).unwrap();
+                has_begun = true;
+            }
+            // new memory for each message: a GO, a message, and its answer
+            let go = one.recv_into(&mut [&mut room], PATIENCE).map(|received| received.tag);
+            assert_eq!(go.ok(), Some(8), "no GO within {PATIENCE:?}, attempt {attempt}, after {trips} round trips");
+            one.send(10, &[&[0; 8]], BOUND).unwrap();
+            let answer = one.recv_into(&mut [&mut room], PATIENCE).map(|received| received.tag);
+            assert_eq!(answer.ok(), Some(10), "no answer within {PATIENCE:?}, attempt {attempt}");
+            trips += 1;
+        }
+        two.progress();
+        drop(two);
+    }
+}
