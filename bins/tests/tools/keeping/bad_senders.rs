@@ -270,3 +270,29 @@ fn attack_a_signal_leaves_no_hidden_file_of_a_slow_disk() {
     drop(connection);
     assert_eq!(scratch.names(), [""; 0], "{}", ended.said);
 }
+
+/// Attack: a reader of --json that does not read stops all senders.
+#[test]
+fn attack_a_stalled_reader_of_events_stops_no_sender() {
+    let scratch = Scratch::new("keep-json");
+    let fifo = scratch.root().join("fifo");
+    crate::support::mkfifo(&fifo);
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    let mut keeper = scratch.keeper(&["-q"]);
+    let _receiver = scratch.start_rrecv(keeper.arg(crate::support::option("json", &fifo)));
+    let mut slowest = Duration::ZERO;
+    for index in 0..600 {
+        let begun = std::time::Instant::now();
+        let mut connection = send_nothing(&scratch, &format!("f{index}"));
+        // HELLO and VERDICT
+        for _ in 0..2 {
+            connection.recv_into(&mut [&mut [0; 224]], BOUND).unwrap();
+        }
+        slowest = slowest.max(begun.elapsed());
+        if slowest > Duration::from_secs(3) {
+            break;
+        }
+    }
+    drop(reader);
+    assert!(slowest < Duration::from_secs(3), "a sender waited {slowest:?}");
+}
