@@ -111,7 +111,9 @@ impl Peer {
         match (self, other) {
             // Each connection has a port of its own.
             (Self::Host(one), Self::Host(other)) => one.ip() == other.ip(),
-            (one, other) => one == other,
+            // A process of another pid namespace has no number here.
+            (Self::Process(one), Self::Process(other)) => one == other && one.pid != 0,
+            (Self::Host(_) | Self::Process(_) | Self::Unknown, _) => false,
         }
     }
 }
@@ -127,6 +129,7 @@ mod tests {
         assert!(!host("10.0.0.1:5").may_be(host("10.0.0.2:5")));
         let process = |pid| Peer::Process(PeerCred { pid, uid: 1, gid: 1 });
         assert!(process(7).may_be(process(7)) && !process(7).may_be(process(8)));
-        assert!(!process(7).may_be(host("10.0.0.1:5")) && Peer::Unknown.may_be(Peer::Unknown));
+        assert!(!process(7).may_be(host("10.0.0.1:5")) && !process(0).may_be(process(0)));
+        assert!(!Peer::Unknown.may_be(Peer::Unknown));
     }
 }

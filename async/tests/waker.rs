@@ -2,10 +2,10 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Wake, Waker};
+use std::task::Wake;
 use std::thread;
 
 use superpipe_tokio::{Address, Connection, Listener, Options};

@@ -22,9 +22,6 @@ use superpipe::{
     Address, Connection, DeviceName, Error, ErrorKind, MemoryNode, MemoryPlacement, Options, Peer, Reason,
 };
 
-/// Connections that the page of --metrics lists. A tool has one at a time, and a listener a few strangers.
-const CONNECTIONS_MAX: u32 = 32;
-
 /// One end's run: its role, options and signals.
 #[derive(Debug, Clone)]
 pub struct Session<'a> {
@@ -50,7 +47,7 @@ impl<'a> Session<'a> {
         let signals = Signals::install(role.work())?;
         stderr::set_signal_flag(signals.flag());
         common.memory.set();
-        let published = common.metrics.then(|| publish(PublishOptions { connections_max: CONNECTIONS_MAX }));
+        let published = common.metrics.then(|| publish(PublishOptions::default()));
         let publisher =
             published.transpose().map_err(|error| Failure::new(Code::Device, error.to_string()))?;
         let cores = Cores::new(role, common.core);

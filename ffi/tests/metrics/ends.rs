@@ -106,3 +106,87 @@ fn a_child_shows_nothing_of_its_parent_and_publishes_itself() {
     );
     assert_eq!(found.process.connections_ended, 0);
 }
+
+/// Attack: a child of fork publishes, as docs/architecture/metrics.md says, whatever other threads of its parent did at that moment.
+#[test]
+fn attack_a_child_can_publish_while_its_parent_was_publishing() {
+    let _turn = turn();
+    let is_over = core::sync::atomic::AtomicBool::new(false);
+    let mut stuck = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                drop(publish_now());
+            }
+        });
+        for _ in 0..100 {
+            let child = fork(|| drop(publish_now()));
+            let end = std::time::Instant::now() + core::time::Duration::from_secs(2);
+            let mut status = -1;
+            loop {
+                // SAFETY: the pointer is to a local.
+                if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+                    break;
+                }
+                if std::time::Instant::now() >= end {
+                    stuck += 1;
+                    // SAFETY: the child is ours.
+                    unsafe { libc::kill(child, libc::SIGKILL) };
+                    wait_any(child);
+                    break;
+                }
+                thread::sleep(core::time::Duration::from_millis(1));
+            }
+            if stuck >= 3 {
+                break;
+            }
+        }
+        is_over.store(true, core::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(stuck, 0, "children that never came back from publish");
+}
+
+fn wait_any(child: libc::pid_t) {
+    let mut status = -1;
+    // SAFETY: the pointer is to a local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+}
+
+/// Attack: a child in a pid namespace of its own, which has its parent's number there, does not show its parent's page.
+#[test]
+fn attack_a_child_in_a_namespace_of_its_own_shows_nothing_of_its_parent() {
+    let _turn = turn();
+    // SAFETY: it only reads.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let in_namespace = |work: &dyn Fn()| {
+        // SAFETY: it changes the namespace of children only.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+        fork(work)
+    };
+    let others = processes().unwrap();
+    let before = others.len();
+    let child = fork(|| {
+        // process 1 of a namespace, as of a container
+        in_namespace(&|| {
+            let _publisher = publish_now();
+            // and process 1 of another one in it
+            in_namespace(&|| thread::sleep(super::support::DEADLINE));
+            thread::sleep(super::support::DEADLINE);
+        });
+        thread::sleep(super::support::DEADLINE);
+    });
+    until("the child publishes", || processes().unwrap().len() > before);
+    thread::sleep(core::time::Duration::from_millis(500));
+    let found = processes().unwrap();
+    let after = found.len();
+    // SAFETY: the child is ours; its namespaces end with their first processes.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    wait(child);
+    for pid in found.into_iter().filter(|pid| !others.contains(pid)) {
+        // SAFETY: these are the children's children.
+        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+    }
+    assert_eq!(after - before, 1, "one process publishes");
+}

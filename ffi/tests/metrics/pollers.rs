@@ -57,3 +57,56 @@ fn a_poller_shows_what_it_has_and_what_it_did() {
     drop(poller);
     assert_eq!(read_own().pollers, []);
 }
+
+/// A connection in a poller, and its peer.
+fn polled(name: &str) -> (Poller, superpipe::Connection) {
+    let (connected, accepted) = super::support::pair(name);
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    poller.adopt(accepted).map_err(|(_, error)| error).unwrap();
+    (poller, connected)
+}
+
+/// The newest line of the end that a poller has.
+fn accepted_line() -> (superpipe::metrics::ConnectionLine, Duration) {
+    let found = read_own();
+    let is_accepted =
+        |line: &&superpipe::metrics::ConnectionLine| line.role == superpipe::metrics::Role::Accepted;
+    let line = *found.connections.iter().find(is_accepted).unwrap();
+    (line, Duration::from_nanos(found.read_at_ns - line.copied_at_ns))
+}
+
+/// Attack: a connection that has ended, and is still in its poller, is not shown as open for ever.
+#[test]
+fn attack_the_end_of_a_polled_connection_is_shown() {
+    let _turn = turn();
+    let _publisher = publish_now();
+    let (mut poller, connected) = polled("polled-end");
+    let mut events = PollEvents::with_capacity(8);
+    poller.poll(&mut events, 2 * COPY_PERIOD).unwrap();
+    connected.close(superpipe::Reason(7), DEADLINE).unwrap();
+    let begun = Instant::now();
+    let mut has_ended = false;
+    while begun.elapsed() < Duration::from_secs(4) {
+        poller.poll(&mut events, Duration::from_millis(50)).unwrap();
+        has_ended |= events.iter().any(|event| matches!(event, PollEvent::Ended { .. }));
+    }
+    assert!(has_ended);
+    let (line, age) = accepted_line();
+    assert_eq!(line.state, superpipe::metrics::State::ClosedByPeer, "{age:?} old");
+}
+
+/// Attack: "a poller's keepalives (each 200 to 240 ms)" copy the counters (docs/architecture/metrics.md).
+#[test]
+fn attack_an_idle_polled_connection_is_copied_as_the_docs_say() {
+    let _turn = turn();
+    let _publisher = publish_now();
+    let (mut poller, mut connected) = polled("polled-idle");
+    let mut events = PollEvents::with_capacity(8);
+    let (begun, mut oldest) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < Duration::from_secs(6) {
+        poller.poll(&mut events, Duration::from_millis(50)).unwrap();
+        connected.progress();
+        oldest = oldest.max(accepted_line().1);
+    }
+    assert!(oldest < Duration::from_millis(1000), "a line was {oldest:?} old");
+}

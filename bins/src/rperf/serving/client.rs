@@ -269,24 +269,22 @@ impl Client {
         Ok(())
     }
 
-    /// Takes the connection that the client made anew. Returns the one that it replaces.
-    ///
-    /// # Errors
-    /// The run cannot begin.
+    /// Takes the connection that the client made anew. Returns the one that it replaces, and whether the run could begin.
     pub(super) fn reconnected(
         &mut self,
         data: Key,
         poller: &mut Poller,
         session: &Session<'_>,
-    ) -> Result<Option<Key>, Stop> {
+    ) -> (Option<Key>, Result<(), Stop>) {
         let replaced = self.data.replace(data);
         if let Some(connection) = poller.connection(data) {
             connection.set_wait(self.wait);
         }
-        if let State::Reconnect(run) = self.state {
-            self.begin(poller, session, run)?;
-        }
-        Ok(replaced)
+        let begun = match self.state {
+            State::Reconnect(run) => self.begin(poller, session, run),
+            _ => Ok(()),
+        };
+        (replaced, begun)
     }
 
     /// Has the figures of the run sent that has been performed.

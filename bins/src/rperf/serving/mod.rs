@@ -161,6 +161,10 @@ impl Server<'_> {
                 return;
             }
             if begin.elapsed() >= ALONE {
+                // Somebody else may be busy by then, and no event says that there is more to do here.
+                if !self.again.contains(&key) {
+                    self.again.push(key);
+                }
                 return;
             }
         }
@@ -185,9 +189,12 @@ impl Server<'_> {
             PollEvent::Ended { connection } => self.ended(connection),
             PollEvent::Silent { connection } => {
                 let key = self.of_data.get(&connection).copied().unwrap_or(connection);
-                let within = format_duration(self.session.common.idle_timeout);
-                let text = format!("the client was silent for {within} (--idle-timeout)");
-                self.fail(key, &Failure::new(Code::Timeout, text));
+                // It was told, and has failed once.
+                if !self.clients.get(&key).is_some_and(Client::is_settled) {
+                    let within = format_duration(self.session.common.idle_timeout);
+                    let text = format!("the client was silent for {within} (--idle-timeout)");
+                    self.fail(key, &Failure::new(Code::Timeout, text));
+                }
                 self.remove(key, Code::Timeout.into());
             }
             _ => {}
@@ -215,16 +222,14 @@ impl Server<'_> {
         if let Some(control) = awaiting
             && let Some(client) = self.clients.get_mut(&control)
         {
-            let begun = client.reconnected(key, &mut self.poller, self.session);
+            let (replaced, begun) = client.reconnected(key, &mut self.poller, self.session);
             self.of_data.insert(key, control);
+            if let Some(replaced) = replaced {
+                self.of_data.remove(&replaced);
+                drop(self.poller.remove(replaced));
+            }
             match begun {
-                Ok(replaced) => {
-                    if let Some(replaced) = replaced {
-                        self.of_data.remove(&replaced);
-                        drop(self.poller.remove(replaced));
-                    }
-                    self.step(control, SHARED);
-                }
+                Ok(()) => _ = self.step(control, SHARED),
                 Err(stop) => self.stop(control, stop),
             }
             return Ok(());

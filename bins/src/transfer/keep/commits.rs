@@ -5,7 +5,7 @@ use crate::files::output::Output;
 use crate::timeouts::REPORT_TIMEOUT;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use superpipe::Key;
 
@@ -62,16 +62,18 @@ impl Commits {
         self.pending -= 1;
         Some(done)
     }
+
+    /// Begins no more files, and waits for the one that is being completed. Returns what was completed.
+    pub(super) fn finish(&mut self) -> Vec<(Key, Result<(), Failure>)> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.jobs = None;
+        // A file that is being completed gets its name or not; a disk that is stuck delays the end no longer than that.
+        core::iter::from_fn(|| self.done.recv_timeout(REPORT_TIMEOUT).ok()).collect()
+    }
 }
 
 impl Drop for Commits {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.jobs = None;
-        // A file that is being completed gets its name or not; a disk that is stuck delays the end no longer than that.
-        while !matches!(
-            self.done.recv_timeout(REPORT_TIMEOUT),
-            Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout)
-        ) {}
+        self.finish();
     }
 }

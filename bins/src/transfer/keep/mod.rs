@@ -151,6 +151,11 @@ impl Server<'_, '_> {
             // Its transfer is complete at this end, whatever it does.
             PollEvent::Silent { connection: key }
                 if self.senders.get(&key).is_some_and(Sender::is_committing) => {}
+            PollEvent::Silent { connection: key }
+                if self.senders.get(&key).is_some_and(Sender::is_settled) =>
+            {
+                self.remove(key);
+            }
             PollEvent::Silent { connection: key } => {
                 let within = format_duration(self.run.session.common.idle_timeout);
                 let text = format!("the sender was silent for {within} (--idle-timeout)");
@@ -226,8 +231,7 @@ impl Server<'_, '_> {
     fn ended(&mut self, key: Key) {
         let Some(sender) = self.senders.get(&key) else { return };
         if sender.is_committing() {
-            // The transfer is complete at this end, whatever the sender does.
-            drop(self.poller.remove(key));
+            // The transfer is complete at this end, whatever the sender does. It keeps its place, since its file has descriptors.
             return;
         }
         if !sender.is_settled() {
@@ -301,15 +305,18 @@ impl Server<'_, '_> {
             }
         }
         let places = self.options.connections_max.unwrap_or(CONNECTIONS_MAX);
-        if self.poller.connection_count() >= places as usize {
+        // Without a listener nobody else comes, and the end waits for those that are left.
+        if self.poller.connection_count() >= places as usize || self.listener.is_none() {
             let longest = self.senders.iter().filter_map(|(key, sender)| Some((sender.idle(now)?, *key)));
             let longest = longest.max_by_key(|(idle, _)| *idle);
             let timeout = self.run.session.common.idle_timeout;
             if let Some((_, key)) = longest.filter(|(idle, _)| *idle >= timeout) {
-                let text = format!(
-                    "it sent nothing for {} (--idle-timeout), and all {places} places are taken (--connections-max)",
-                    format_duration(timeout)
-                );
+                let why = match self.listener {
+                    Some(_) => format!("all {places} places are taken (--connections-max)"),
+                    None => "all files that were asked for are there (--count)".to_owned(),
+                };
+                let text =
+                    format!("it sent nothing for {} (--idle-timeout), and {why}", format_duration(timeout));
                 self.refuse(key, Failure::new(Code::Timeout, text));
             }
         }
@@ -348,6 +355,10 @@ impl Server<'_, '_> {
 
     /// Gives up what is under way: its files vanish.
     fn end(mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        // Whose file has its name is told so.
+        for (key, committed) in self.commits.finish() {
+            self.committed(key, committed);
+        }
         self.run.transfers = Some(self.transfers);
         let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
         for (key, sender) in self.senders.drain() {

@@ -140,3 +140,159 @@ fn senders_that_send_nothing_lose_their_places() {
     assert!(ended.said.contains("it sent nothing for 2s (--idle-timeout), and all 2 places are taken"));
     scratch.assert_only(&["good"]);
 }
+
+/// Attack: a sender that was refused already, and then says nothing more, is counted and reported again.
+#[test]
+fn attack_a_refused_sender_that_falls_silent_is_counted_once() {
+    let scratch = Scratch::new("keep-silent-refused");
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "1s"]));
+    let connection = begin(&scratch, "..");
+    receiver.until_said("sent a file name that is");
+    // REPORT_TIMEOUT is 2 s
+    thread::sleep(Duration::from_secs(4));
+    drop(connection);
+    receiver.signal("TERM");
+    let ended = receiver.wait(BOUND);
+    let last = ended.said.lines().last().unwrap();
+    assert!(last.contains("0 transfers complete, 1 failed"), "{}", ended.said);
+}
+
+/// Builds a library that makes fsync slow, for LD_PRELOAD.
+fn slow_disk(scratch: &Scratch, ms: u32) -> std::path::PathBuf {
+    let source = scratch.source(
+        "slow.c",
+        format!("#include <unistd.h>\nint fsync(int fd) {{ (void)fd; usleep({ms} * 1000); return 0; }}\n")
+            .as_bytes(),
+    );
+    let library = scratch.root().join("slow.so");
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(made.unwrap().success());
+    library
+}
+
+/// Sends an empty file, up to its TRAILER.
+fn send_nothing(scratch: &Scratch, name: &str) -> Connection {
+    let mut connection = begin(scratch, name);
+    connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
+    connection.send(3, &[&[0; 24]], SECOND).unwrap();
+    connection
+}
+
+/// Attack: the file is complete, and the sender falls silent: the transfer is complete and failed.
+#[test]
+fn attack_a_complete_transfer_has_not_failed_as_well() {
+    let scratch = Scratch::new("keep-silent-complete");
+    let slow = slow_disk(&scratch, 800);
+    let events = scratch.root().join("events");
+    let mut keeper = scratch.keeper(&["--idle-timeout", "1s"]);
+    keeper.arg(crate::support::option("json", &events));
+    let receiver = scratch.start_rrecv(keeper.env("LD_PRELOAD", slow));
+    let connection = send_nothing(&scratch, "file");
+    receiver.until_said("file: 0 bytes");
+    thread::sleep(Duration::from_secs(3));
+    drop(connection);
+    receiver.signal("TERM");
+    let ended = receiver.wait(BOUND);
+    let last = ended.said.lines().last().unwrap();
+    assert!(last.contains("1 transfer complete, 0 failed"), "{}", ended.said);
+    let events = fs::read_to_string(events).unwrap();
+    assert_eq!(events.matches("\"event\":\"transfer\"").count(), 1, "{events}");
+    scratch.assert_only(&["file"]);
+}
+
+/// Attack: a sender that has begun and stalls, with its keepalives, keeps --count from ending for ever.
+#[test]
+fn attack_a_stalled_sender_does_not_keep_the_count_from_ending() {
+    let scratch = Scratch::new("keep-stalled-count");
+    let mut keeper = scratch.keeper(&["--count", "1", "--idle-timeout", "1s", "--accept-timeout", "1s"]);
+    let receiver = scratch.start_rrecv(&mut keeper);
+    let mut rsend = scratch.rsend(&["-q", "--name", "stalled", &scratch.address()]);
+    let mut stalled = scratch.start("rsend", rsend.stdin(Stdio::piped()));
+    let mut stdin = stalled.stdin();
+    feed(&mut stdin, 1, 4 << 20, |_| {});
+    scratch.send_and_compare("good", b"data");
+    let ended = receiver.wait(Duration::from_secs(20));
+    ended.assert_done();
+    drop(stdin);
+}
+
+/// Attack: senders that leave once they have sent all hold no place, but a file descriptor each until the disk has it.
+#[test]
+fn attack_senders_that_leave_do_not_use_up_the_descriptors() {
+    let scratch = Scratch::new("keep-backlog");
+    let slow = slow_disk(&scratch, 2000);
+    let keeper = scratch.keeper(&["--connections-max", "4", "-q"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", r#"ulimit -n 64 && exec "$0" "$@""#]).arg(keeper.get_program());
+    limited.args(keeper.get_args()).stdin(Stdio::null()).stdout(Stdio::null()).env("LD_PRELOAD", slow);
+    let receiver = scratch.start_rrecv(&mut limited);
+    for index in 0..60 {
+        let mut connection = begin(&scratch, &format!("file-{index}"));
+        let Ok(stream) = connection.open_stream(2, SECOND) else { break };
+        if stream.finish(SECOND).is_err() || connection.send(3, &[&[0; 24]], SECOND).is_err() {
+            break;
+        }
+        let _ = connection.flush(SECOND);
+    }
+    // At most four are served at once, with few descriptors each.
+    let open = fs::read_dir(format!("/proc/{}/fd", receiver.id())).unwrap().count();
+    let said = receiver.said();
+    let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "5s", &scratch.address()]);
+    let ended = scratch.run("rsend", rsend.arg(scratch.source("good", b"data")));
+    assert_eq!(ended.code, 0, "{} open; {said}; rsend: {}; rrecv: {}", open, ended.said, receiver.said());
+}
+
+/// Attack: a sender that was told that its transfer failed finds its file there.
+#[test]
+fn attack_a_file_is_not_there_if_its_sender_was_told_that_it_failed() {
+    let scratch = Scratch::new("keep-signal-commit");
+    let slow = slow_disk(&scratch, 1000);
+    let receiver = scratch.start_rrecv(scratch.keeper(&[]).env("LD_PRELOAD", slow));
+    let sender = scratch.start_sending("file", b"data");
+    thread::sleep(Duration::from_millis(400));
+    receiver.signal("TERM");
+    let sent = sender.wait(BOUND);
+    let ended = receiver.wait(BOUND);
+    assert_eq!(sent.code == 0, scratch.data("file").exists(), "rsend: {}; rrecv: {}", sent.said, ended.said);
+}
+
+/// Attack: a signal while the disk is slow leaves a hidden file, where the system has no files without a name.
+#[test]
+fn attack_a_signal_leaves_no_hidden_file_of_a_slow_disk() {
+    let scratch = Scratch::new("keep-signal-hidden");
+    let slow = slow_disk(&scratch, 6000);
+    let mut rrecv = scratch.rrecv_without_proc(&["--keep"]);
+    let receiver = scratch.start_rrecv(rrecv.arg(scratch.data("")).env("LD_PRELOAD", slow));
+    let connection = send_nothing(&scratch, "file");
+    thread::sleep(Duration::from_millis(400));
+    receiver.signal("TERM");
+    let ended = receiver.wait(BOUND);
+    drop(connection);
+    assert_eq!(scratch.names(), [""; 0], "{}", ended.said);
+}
+
+/// Attack: a reader of --json that does not read stops all senders.
+#[test]
+fn attack_a_stalled_reader_of_events_stops_no_sender() {
+    let scratch = Scratch::new("keep-json");
+    let fifo = scratch.root().join("fifo");
+    crate::support::mkfifo(&fifo);
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    let mut keeper = scratch.keeper(&["-q"]);
+    let _receiver = scratch.start_rrecv(keeper.arg(crate::support::option("json", &fifo)));
+    let mut slowest = Duration::ZERO;
+    for index in 0..600 {
+        let begun = std::time::Instant::now();
+        let mut connection = send_nothing(&scratch, &format!("f{index}"));
+        // HELLO and VERDICT
+        for _ in 0..2 {
+            connection.recv_into(&mut [&mut [0; 224]], BOUND).unwrap();
+        }
+        slowest = slowest.max(begun.elapsed());
+        if slowest > Duration::from_secs(3) {
+            break;
+        }
+    }
+    drop(reader);
+    assert!(slowest < Duration::from_secs(3), "a sender waited {slowest:?}");
+}

@@ -82,3 +82,254 @@ fn a_bad_client_harms_no_other() {
     assert_eq!(server.wait(BOUND).code, 143);
     scratch.assert_only(&[]);
 }
+
+fn hello() -> [u8; 32] {
+    let mut hello = [0; 32];
+    hello[..4].copy_from_slice(b"sptl");
+    (hello[4], hello[5]) = (1, 3);
+    hello[8..16].fill(0xFF);
+    hello
+}
+
+/// A PLAN for messages of at most 1 GiB in new ordinary pages.
+fn plan() -> [u8; 32] {
+    let mut plan = [0; 32];
+    (plan[0], plan[2], plan[19]) = (1, 1, 0x40);
+    plan[4..8].fill(0xFF);
+    plan
+}
+
+/// A ping-pong of so many messages of so many bytes.
+fn run(is_reconnected: bool, bytes: u64, samples: u64) -> [u8; 40] {
+    let mut run = [0; 40];
+    (run[0], run[1], run[4]) = (2, is_reconnected.into(), 1);
+    run[8..16].copy_from_slice(&bytes.to_le_bytes());
+    run[24..32].copy_from_slice(&samples.to_le_bytes());
+    run
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+#[track_caller]
+fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
+    let mut room = [0; 256];
+    loop {
+        let received = connection.recv_into(&mut [&mut room], BOUND).unwrap();
+        if received.tag == tag {
+            return;
+        }
+    }
+}
+
+/// Attack: a client whose second new connection cannot be used leaves its first one behind for ever.
+#[test]
+fn attack_a_replaced_connection_is_closed_if_the_next_run_cannot_begin() {
+    let scratch = Scratch::new("perf-replaced");
+    let server = scratch.start_server(&["--keep"]);
+    let begin = |scratch: &Scratch| {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let before = descriptors(server.id());
+    let mut client = begin(&scratch);
+    client.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    let first = scratch.connect();
+    await_tag(&mut client, 9);
+    // two others have all that clients may have together
+    let mut large = [begin(&scratch), begin(&scratch)];
+    for other in &mut large {
+        other.send(7, &[&run(false, (1 << 30) - 4096, 1)], BOUND).unwrap();
+        await_tag(other, 8);
+    }
+    client.send(7, &[&run(true, 1 << 20, 0)], BOUND).unwrap();
+    let second = scratch.connect();
+    await_tag(&mut client, 4);
+    drop((client, first, second, large));
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while descriptors(server.id()) > before && std::time::Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let links = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().flatten();
+    let links: Vec<_> = links.map(|link| fs::read_link(link.path()).unwrap_or_default()).collect();
+    assert_eq!(descriptors(server.id()), before, "all clients are gone: {links:?}");
+}
+
+/// Attack: clients that say nothing more after their HELLO, and send keepalives, take all places for ever.
+#[test]
+fn attack_idle_clients_do_not_lock_others_out() {
+    use superpipe::{PollEvents, Poller, PollerOptions};
+    let scratch = Scratch::new("perf-idle");
+    let server = scratch.start_server(&["--keep", "-q", "--idle-timeout", "2s"]);
+    let mut poller = Poller::new(PollerOptions { connections_max: 300, ..PollerOptions::default() }).unwrap();
+    let mut events = PollEvents::with_capacity(64);
+    for _ in 0..256 {
+        let mut connection = scratch.connect();
+        connection.send(1, &[&hello()], BOUND).unwrap();
+        poller.adopt(connection).map_err(|(_, error)| error).unwrap();
+        poller.poll(&mut events, Duration::ZERO).unwrap();
+    }
+    let is_over = core::sync::atomic::AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                poller.poll(&mut events, Duration::from_millis(10)).unwrap();
+            }
+        });
+        let arguments = ["-q", "--sizes=8", "--iterations=20", "--warmup=3", "--connect-timeout=20s"];
+        let ended = scratch.run("rperf", &mut scratch.client(&arguments));
+        is_over.store(true, core::sync::atomic::Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
+}
+
+/// Attack: a server in a pid namespace sees all clients outside of it as process 0, and takes the connection of one for that of another.
+#[test]
+fn attack_a_client_is_not_taken_for_another_one_that_reconnects() {
+    if !crate::support::is_root("a server in a pid namespace") {
+        return;
+    }
+    let scratch = Scratch::new("perf-pidns");
+    let mut serve = std::process::Command::new("unshare");
+    serve.args(["-p", "-f", "--kill-child", env!("CARGO_BIN_EXE_rperf"), "serve", "--keep", "--listen"]);
+    serve.arg(scratch.address()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let server = scratch.start("rperf", &mut serve);
+    crate::support::wait_for("rperf serve to listen", || scratch.socket().exists());
+    // It works without the other one.
+    measure(&scratch, &["--sizes=8"]);
+    let mut control = scratch.connect();
+    control.send(1, &[&hello()], BOUND).unwrap();
+    control.send(5, &[&plan()], BOUND).unwrap();
+    await_tag(&mut control, 6);
+    control.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
+    let quick = ["-q", "--sizes=8", "--iterations=20", "--warmup=3", "--idle-timeout=10s"];
+    let ended = scratch.run("rperf", &mut scratch.client(&quick));
+    assert_eq!(ended.code, 0, "{}; server: {}", ended.said, server.said());
+}
+
+/// Attack: what clients have a server keep counts towards the limit of their memory: here the samples of a stream, 128 MiB for each client.
+#[test]
+fn attack_samples_count_as_memory_of_clients() {
+    const CLIENTS: usize = 8;
+    let scratch = Scratch::new("perf-samples");
+    let server = scratch.start_server(&["--keep"]);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut control = scratch.connect();
+            control.send(1, &[&hello()], BOUND).unwrap();
+            let mut plan = plan();
+            plan[2] = 0;
+            control.send(5, &[&plan], BOUND).unwrap();
+            await_tag(&mut control, 6);
+            let mut stream = run(false, 8, 1 << 24);
+            (stream[0], stream[16]) = (3, 1);
+            control.send(7, &[&stream], BOUND).unwrap();
+            await_tag(&mut control, 8);
+            control
+        })
+        .collect();
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    drop(clients);
+    assert!(
+        kib < 256 << 10,
+        "{CLIENTS} clients with messages of 8 bytes have {} MiB, and 256 may come",
+        kib >> 10
+    );
+}
+
+/// Attack: a client that was refused already, and then says nothing more, is reported again.
+#[test]
+fn attack_a_refused_client_that_falls_silent_is_reported_once() {
+    let scratch = Scratch::new("perf-silent-refused");
+    let server = scratch.start_server(&["--keep", "--idle-timeout", "1s"]);
+    let mut connection = scratch.connect();
+    connection.send(1, &[&[7; 32]], BOUND).unwrap();
+    server.until_it_goes_on("the peer is not rperf");
+    std::thread::sleep(Duration::from_secs(4));
+    drop(connection);
+    assert_eq!(server.said().lines().count(), 1, "{}", server.said());
+}
+
+/// Attack: a client with long messages in ordinary memory, that then says nothing more, stops all others meanwhile.
+#[test]
+fn attack_long_messages_do_not_stop_other_clients() {
+    let scratch = Scratch::new("perf-long");
+    let _server = scratch.start_server(&["--keep", "-q"]);
+    let begin = || {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let (mut small, mut large) = (begin(), begin());
+    small.send(7, &[&run(false, 8, 1 << 24)], BOUND).unwrap();
+    let mut slowest = |seconds: u64| {
+        let (begun, mut slowest) = (std::time::Instant::now(), Duration::ZERO);
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            let sent = std::time::Instant::now();
+            // new memory for each message: a GO, a message, and its answer
+            await_tag(&mut small, 8);
+            small.send(10, &[&[0; 8]], BOUND).unwrap();
+            await_tag(&mut small, 10);
+            slowest = slowest.max(sent.elapsed());
+        }
+        slowest
+    };
+    let alone = slowest(2);
+    large.send(7, &[&run(false, 1 << 30, 1)], BOUND).unwrap();
+    let beside = slowest(4);
+    assert!(
+        beside < Duration::from_millis(200),
+        "{alone:?} before, {beside:?} beside a client that does nothing"
+    );
+}
+
+/// Attack: a client that measures alone is forgotten when another one begins, until that one has ended: `step_alone` leaves it with more to do, and nobody steps it
+/// again.
+#[test]
+fn attack_a_client_is_not_forgotten_when_another_one_begins() {
+    const PATIENCE: Duration = Duration::from_secs(8);
+    let scratch = Scratch::new("perf-forgotten");
+    let _server = scratch.start_server(&["--keep", "-q"]);
+    let begin = || {
+        let mut control = scratch.connect();
+        control.send(1, &[&hello()], BOUND).unwrap();
+        control.send(5, &[&plan()], BOUND).unwrap();
+        await_tag(&mut control, 6);
+        control
+    };
+    let mut one = begin();
+    one.send(7, &[&run(false, 8, 1 << 24)], BOUND).unwrap();
+    for attempt in 0..200 {
+        let mut two = begin();
+        let (mut room, begun, mut trips) = ([0; 256], std::time::Instant::now(), 0);
+        let mut has_begun = false;
+        while begun.elapsed() < Duration::from_millis(40) {
+            if !has_begun && begun.elapsed() > Duration::from_millis(10) {
+                two.send(7, &[&run(false, 8, 1)], BOUND).unwrap();
+                has_begun = true;
+            }
+            // new memory for each message: a GO, a message, and its answer
+            let go = one.recv_into(&mut [&mut room], PATIENCE).map(|received| received.tag);
+            assert_eq!(
+                go.ok(),
+                Some(8),
+                "no GO within {PATIENCE:?}, attempt {attempt}, after {trips} round trips"
+            );
+            one.send(10, &[&[0; 8]], BOUND).unwrap();
+            let answer = one.recv_into(&mut [&mut room], PATIENCE).map(|received| received.tag);
+            assert_eq!(answer.ok(), Some(10), "no answer within {PATIENCE:?}, attempt {attempt}");
+            trips += 1;
+        }
+        two.progress();
+        drop(two);
+    }
+}
