@@ -4,6 +4,7 @@ mod acknowledging;
 mod activity;
 mod arrivals;
 mod arrivals_reported;
+mod attack_loans;
 mod building;
 mod cancelling;
 mod checking;
