@@ -1,6 +1,7 @@
 //! The std API over shared memory, two threads of one process: what comes out, byte for byte, and what goes wrong.
 
 mod addresses;
+mod attack_loans;
 mod attacks;
 mod building;
 mod closing;
