@@ -93,3 +93,32 @@ fn a_window_that_shrinks_while_a_message_is_open() {
         }
     }
 }
+
+/// A loan lies in a landing buffer that was left. Its direction goes on "until the landing buffer is full", which it is not.
+#[test]
+fn a_loan_does_not_stop_growth() {
+    let small = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
+    let largest = Layout { block_bytes: 256, block_count: 64, flags: FlagPlace::Inside };
+    let growth = superpipe_testkit::GrowthSetup::new(largest, 4096);
+    let setup = Setup { growth: Some(growth), ..Setup::new(small, 1) };
+    let mut t = Ends::<Direct>::new(&setup, Arrival::Flag);
+    t.ends[0].try_send(&mut t.fabric, 1, &[&payload(1, 60)]).unwrap();
+    let loan = t.ends[1].take_loan(&mut t.fabric).unwrap().unwrap();
+    for (tag, bytes) in [(2, 1000), (3, 9000)] {
+        let mut tries = 0;
+        let message = loop {
+            match t.reserve(tag, bytes) {
+                Ok(message) => break message,
+                Err(refused) => assert_eq!(refused, RefusedReserve::Pending),
+            }
+            tries += 1;
+            assert!(tries < 100, "{bytes} bytes: pending while {:?} blocks of the landing buffer are held", t.ends[1].loans());
+            t.settle();
+        };
+        t.write(message, &payload(tag, bytes));
+        t.ends[0].commit_message(&mut t.fabric, message).unwrap();
+        assert!(t.receive() == (tag, payload(tag, bytes)));
+        t.settle();
+    }
+    assert!(t.ends[1].give_back(&mut t.fabric, loan));
+}
