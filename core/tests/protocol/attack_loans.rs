@@ -122,3 +122,28 @@ fn a_loan_does_not_stop_growth() {
     }
     assert!(t.ends[1].give_back(&mut t.fabric, loan));
 }
+
+/// The second chunk of a message arrives group by group. Each group that may complete the loan is an arrival.
+#[test]
+fn each_group_behind_the_first_chunk_is_an_arrival() {
+    use superpipe_core::{Line, RefusedLoan};
+    use superpipe_testkit::{Memory, PairFabric};
+    use superpipe_testkit::wire::{self, kind};
+    let layout = Layout { block_bytes: 256, block_count: 8, flags: FlagPlace::Apart { group_blocks: 2 } };
+    let mut fabric = Direct::new(&Setup::new(layout, 1));
+    let config = Config { c0_bytes: C0_BYTES, ..Config::default() };
+    let mut end = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
+    let forge = |fabric: &mut Direct, index, line| fabric.forge(Memory::landing(0), layout.line_at(index), &line);
+    forge(&mut fabric, 0, wire::chunk(kind::RTS | kind::LEFT, 7, 1280, 256, 1, 1));
+    assert!(end.has_arrivals(&fabric));
+    assert!(matches!(end.take_loan(&mut fabric), Err(RefusedLoan::Incomplete(_))));
+    let _ = end.has_arrivals(&fabric);
+    assert!(!end.has_arrivals(&fabric));
+    forge(&mut fabric, 1, wire::chunk(kind::FIN | kind::LEFT, 0, 0, 1024, 1, 2));
+    assert!(end.has_arrivals(&fabric), "the first group of the second chunk");
+    assert!(matches!(end.take_loan(&mut fabric), Err(RefusedLoan::Incomplete(_))));
+    assert!(!end.has_arrivals(&fabric));
+    forge(&mut fabric, 3, Line([0, 0, 0, 0, 0, 0, 0, 2]));
+    assert!(end.has_arrivals(&fabric), "the last group, with which the message can be taken");
+    assert!(matches!(end.take_loan(&mut fabric), Ok(Some(_))));
+}
