@@ -72,3 +72,47 @@ fn a_loan_is_reported_once_and_stops_only_its_direction() {
         client.join().unwrap();
     });
 }
+
+/// A program that waits for room for a long message sleeps meanwhile: the peer holds half of its landing buffer, and gives nothing back.
+#[test]
+fn a_reservation_that_is_pending_is_not_reported_again_and_again() {
+    let (mut poller, _, address) = server(PollerOptions::default());
+    let is_over = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let client = client(scope, &address, |mut connection| {
+            connection.send(0, &[b"begin"], DEADLINE).unwrap();
+            let loans: Vec<_> = (0..4).map(|_| connection.recv_loan(DEADLINE).unwrap()).collect();
+            is_over.wait();
+            loans.into_iter().for_each(|loan| connection.give_back(loan).unwrap());
+        });
+        let mut key = None;
+        poll_until(&mut poller, |poller, event| {
+            if let PollEvent::Readable { connection } = event {
+                key = Some(connection);
+                let connection = poller.connection(connection).unwrap();
+                let _ = connection.try_recv(&mut [&mut [0; 8]]).unwrap();
+            }
+            key.is_some()
+        });
+        let key = key.unwrap();
+        for tag in 0..4 {
+            let connection = poller.connection(key).unwrap();
+            let reserved = connection.reserve(tag, 60_000, DEADLINE).unwrap();
+            connection.commit(reserved).unwrap();
+        }
+        poller.set_interest(key, Interest { readable: true, writable: true });
+        let mut events = PollEvents::with_capacity(4);
+        let (begin, mut tries) = (std::time::Instant::now(), 0);
+        while begin.elapsed() < core::time::Duration::from_millis(200) {
+            poller.poll(&mut events, core::time::Duration::from_millis(20)).unwrap();
+            if !events.is_empty() {
+                let connection = poller.connection(key).unwrap();
+                assert_eq!(connection.try_reserve(9, 400 << 10).unwrap(), TryReserve::Pending);
+                tries += 1;
+            }
+        }
+        is_over.wait();
+        client.join().unwrap();
+        assert!(tries < 50, "{tries} times in 200 ms");
+    });
+}
