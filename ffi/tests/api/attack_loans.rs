@@ -70,3 +70,13 @@ fn a_window_that_is_chosen_while_a_message_is_open() {
     eprintln!("{tag} messages, {:?}", a.counters().window_changes);
     receiver.join().unwrap();
 }
+
+/// A call with the wrong connection is refused. The right one goes on.
+#[test]
+fn a_refused_call_leaves_its_token() {
+    let ((mut a, _b), (mut c, _d)) = (pair(), pair());
+    let reserved = c.reserve(1, 100, DEADLINE).unwrap();
+    assert_eq!(a.abandon(reserved).unwrap_err().kind(), superpipe::ErrorKind::Usage);
+    // Nobody can name the space any more.
+    c.send(2, &[b"x"], Duration::from_millis(100)).unwrap();
+}
