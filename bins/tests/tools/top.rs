@@ -170,22 +170,9 @@ impl Ended {
     }
 }
 
-/// Attack: superpipe-top whose output nobody reads ends by a signal as well.
-#[test]
-fn attack_a_signal_ends_it_while_nobody_reads_its_output() {
-    let scratch = Scratch::new("top-stalled");
-    let tools = endless(&scratch, &["--metrics"]);
-    let mut watching = top(&scratch, &["--json", "--interval", "100ms"], &[tools[0].id(), tools[1].id()]);
-    let watching = scratch.start("superpipe-top", &mut watching);
-    // a pipe holds 64 KiB
-    std::thread::sleep(core::time::Duration::from_secs(4));
-    watching.signal("TERM");
-    assert_eq!(watching.wait(core::time::Duration::from_secs(10)).code, 143);
-}
-
 /// Attack: a tool that serves many with --metrics shows all of them.
 #[test]
-fn attack_all_connections_of_one_that_keeps_are_listed() {
+fn all_connections_of_one_that_keeps_are_listed() {
     const SENDERS: usize = 40;
     let scratch = Scratch::new("top-keep");
     let mut rrecv = scratch.rrecv(&["-q", "--metrics", "--keep"]);
@@ -204,7 +191,7 @@ fn attack_all_connections_of_one_that_keeps_are_listed() {
         let process = &look["processes"][0];
         let listed = process["connections"].as_array().unwrap().len();
         unlisted = process["process"]["connections_unlisted"].as_u64().unwrap();
-        process["process"]["connections_made"] == SENDERS && listed + unlisted as usize == SENDERS
+        process["process"]["connections_made"] == SENDERS && (listed as u64) + unlisted == SENDERS as u64
     });
     assert_eq!(unlisted, 0, "of {SENDERS} connections, with room for 128 (--connections-max)");
 }

@@ -117,7 +117,7 @@ impl<F: Fabric> Endpoint<F> {
         self.note_move();
         self.counters.growth_controls += 1;
         self.counters.growths_refused += u64::from(matches!(control, Control::GrowRefused { .. }));
-        let (newest, idle_at) = self.newest_released();
+        let ((newest, idle_at), moved_at) = (self.newest_released(), self.receiver.moved_at());
         let Some(Growth { requester, provider, .. }) = &mut self.growth else {
             return Err(ProtocolError::GrowthNotAgreed);
         };
@@ -131,7 +131,7 @@ impl<F: Fabric> Endpoint<F> {
             Control::GrowRefused { request, .. } => requester.handle_refused(request),
             Control::Shrink { epoch, base } => requester.handle_shrink(epoch, base),
             Control::Retired { epoch, last } => {
-                match provider.handle_retired(epoch, last, newest, idle_at)? {
+                match provider.handle_retired(epoch, last, moved_at, newest, idle_at)? {
                     Retired::Seen => {}
                     Retired::Moved => {
                         self.receiver.enter();

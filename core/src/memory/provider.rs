@@ -24,7 +24,7 @@ use crate::state::Providing;
 use crate::wire::control::Control;
 use crate::wire::grant::{Grant, GrowCause};
 use crate::wire::layout::{Landing, Layout};
-use crate::wire::sequence::is_before;
+use crate::wire::sequence::{before, is_before};
 
 /// Landing buffers that wait for their release: one that was retired, and one that came back unused.
 const RELEASES_MAX: usize = 2;
@@ -157,6 +157,7 @@ impl<F: Fabric> Provider<F> {
         &mut self,
         epoch: u32,
         last: u64,
+        moved_at: u64,
         newest: u64,
         idle_at: Option<u64>,
     ) -> Result<Retired, ProtocolError> {
@@ -172,7 +173,8 @@ impl<F: Fabric> Provider<F> {
         };
         let is_consumed = match retired {
             Retired::Unused => true,
-            Retired::Seen => !is_before(newest, last),
+            // The peer's word alone releases nothing that is lent.
+            Retired::Seen => !is_before(newest, last) && !is_before(newest, before(moved_at)),
             Retired::Moved => idle_at == Some(last),
         };
         if !is_consumed {

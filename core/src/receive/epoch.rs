@@ -26,8 +26,13 @@ impl<F: Fabric> Receiver<F> {
         if let Some(next) = self.next.take() {
             self.landing = next;
             self.at = 0;
-            self.has_moved = true;
+            (self.has_moved, self.moved_at) = (true, self.sequence);
         }
+    }
+
+    /// Returns the sequence of the first chunk in the landing buffer that was entered last.
+    pub(crate) const fn moved_at(&self) -> u64 {
+        self.moved_at
     }
 
     /// Returns true once after a chunk was found in the other landing buffer, or [`enter`](Self::enter) was called.

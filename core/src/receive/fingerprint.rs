@@ -11,6 +11,7 @@ impl<F: Fabric> Hash for Receiver<F> {
             landing,
             next,
             has_moved,
+            moved_at,
             sequence,
             at,
             ends_lap,
@@ -39,6 +40,7 @@ impl<F: Fabric> Hash for Receiver<F> {
         let offered = offered.map(|it| (it.exposed, it.transfer, it.offset, it.bytes, it.is_written));
         (sequence, at, consumed, notified, transfers, open, head, shown).hash(hasher);
         (sources, offered, ends_lap, cadence).hash(hasher);
-        (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved).hash(hasher);
+        (reject, close, ends, shut, landing.layout, next.map(|next| next.layout), has_moved, moved_at)
+            .hash(hasher);
     }
 }

@@ -91,6 +91,8 @@ pub(crate) struct Receiver<F: Fabric> {
     /// Landing buffer that the peer may go on in, at its first block; and whether it has.
     next: Option<Landing<F::Region>>,
     has_moved: bool,
+    /// Sequence of the first chunk after the last move.
+    moved_at: u64,
     /// Sequence of the chunk that is awaited or at the head, and the block where it continues.
     sequence: u64,
     at: u32,
@@ -139,6 +141,7 @@ impl<F: Fabric> Receiver<F> {
             landing,
             next: None,
             has_moved: false,
+            moved_at: sequence,
             sequence,
             at: 0,
             ends_lap: false,

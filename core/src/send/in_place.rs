@@ -70,6 +70,7 @@ impl<F: Fabric> Sender<F> {
         }
         let config = Config { protocol: Protocol::Eager, ..*config };
         let id = self.start(&config, tag, Length::Exact(u64::from(bytes)))?;
+        self.laps.hold_next(second);
         if let Some(open) = &mut self.open {
             open.in_place = Some(chunks);
             open.reserved = bytes;

@@ -62,6 +62,11 @@ impl Laps {
         self.update(free_from);
     }
 
+    /// Lets the next lap have `blocks` blocks at least, whatever the window is by then.
+    pub(super) fn hold_next(&mut self, blocks: u32) {
+        self.least_next = self.least_next.max(blocks);
+    }
+
     /// Updates the room: blocks from `free_from` on are not acknowledged.
     #[inline]
     pub(super) fn update(&mut self, free_from: u64) {

@@ -118,6 +118,7 @@ on_both! {
     an_epoch_is_retired_only_once_it_is_consumed
     an_epoch_is_retired_only_once_its_loans_are_given_back
     an_epoch_with_a_loan_that_was_not_left_is_not_retired
+    retired_with_a_last_chunk_that_is_a_lie_releases_no_loan
     shrink_makes_the_base_the_next_epoch
     a_grant_must_answer_and_fit
     a_wrong_shrink_is_a_violation
@@ -282,6 +283,27 @@ fn an_epoch_with_a_loan_that_was_not_left_is_not_retired<F: TestFabric>() {
     t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"lent", 1));
     assert!(t.end.take_loan(&mut t.fabric).unwrap().is_some());
     t.control([8, 0, 1, 0, 0]);
+    t.is_broken(ProtocolError::RetiredEarly);
+}
+
+/// A hostile peer names a chunk before the one that is lent, which it sent into the same epoch.
+fn retired_with_a_last_chunk_that_is_a_lie_releases_no_loan<F: TestFabric>() {
+    let mut t = Victim::<F>::granted();
+    t.control([8, 0, BEFORE_FIRST, 0, 0]);
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(0), wire::inline(7, b"read", 1));
+    assert_eq!(t.pull(), (4, End::Fin));
+    t.slot(Memory::grown(0, 0), LARGEST.line_at(1), wire::inline(7, b"lent", 2));
+    let loan = t.end.take_loan(&mut t.fabric).unwrap().unwrap();
+    assert!(t.end.shrink());
+    t.settle();
+    t.slot(Memory::landing(0), BASE.line_at(0), wire::inline(7, b"back", 3));
+    assert_eq!(t.pull(), (4, End::Fin));
+    assert!(t.fabric.grown_bytes() > 0);
+    t.control([8, 1, 1, 0, 0]);
+    assert!(t.fabric.grown_bytes() > 0, "{}: memory was released in which a loan lies", F::NAME);
+    let mut place = [0; 4];
+    assert!(t.end.copy_from_loan(&mut t.fabric, loan, 0, &mut place));
+    assert_eq!(place, *b"lent", "{}", F::NAME);
     t.is_broken(ProtocolError::RetiredEarly);
 }
 

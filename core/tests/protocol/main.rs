@@ -5,6 +5,7 @@ mod activity;
 mod arrivals;
 mod arrivals_reported;
 mod building;
+mod building_windows;
 mod cancelling;
 mod checking;
 mod claims;

@@ -3,6 +3,7 @@
 mod addresses;
 mod attacks;
 mod building;
+mod building_windows;
 mod closing;
 mod cold;
 mod copying;

@@ -106,27 +106,3 @@ fn lines_that_stand_still_or_mean_nothing_do_no_harm() {
     assert_eq!(error.kind(), ErrorKind::Protocol);
     assert!(error.to_string().contains("have a fabric that superpipe does not write"), "{error}");
 }
-
-/// Attack: two lines of one number are one connection in OpenMetrics twice, which its text must not have.
-#[test]
-fn attack_a_number_that_comes_twice_is_no_number() {
-    let _turn = turn();
-    let page = honest();
-    let forged = forge(&page, SHRINK_AND_GROW);
-    let mut reader = Reader::open(std::process::id()).unwrap();
-    // 19 sequences, rounded up to a cache line; then the lines.
-    for line in [17, 18] {
-        let line_at = 256 + 8 * 24 + line * 512;
-        for (word, value) in [(0, 5_u64), (6, 4)] {
-            forged.write_all_at(&value.to_ne_bytes(), line_at + 8 * word).unwrap();
-        }
-        forged.write_all_at(&2_u64.to_ne_bytes(), 256 + 8 * line).unwrap();
-    }
-    let Ok(snapshot) = reader.read() else { return };
-    let text = superpipe::metrics::OpenMetrics(&[snapshot]).to_string();
-    let mut seen = std::collections::BTreeSet::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let name = line.rsplit_once(' ').unwrap().0;
-        assert!(seen.insert(name.to_owned()), "twice: {name}");
-    }
-}
