@@ -64,7 +64,7 @@ fn a_window_that_is_chosen_while_a_message_is_open() {
             }
         }
         tag += 1;
-        let size = (200 << 10) + (tag as usize * 4111) % (300 << 10);
+        let size = (200 << 10) + (usize::try_from(tag).unwrap() * 4111) % (300 << 10);
         let reserved = a.reserve(tag, size, DEADLINE).unwrap();
         a.copy_into(&reserved, 0, &vec![tag.to_le_bytes()[0]; size]).unwrap();
         a.flush(DEADLINE).unwrap();

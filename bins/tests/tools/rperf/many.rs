@@ -125,7 +125,7 @@ fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
 
 /// Attack: a client whose second new connection cannot be used leaves its first one behind for ever.
 #[test]
-fn a_replaced_connection_is_closed_if_the_next_run_cannot_begin() {
+fn a_replaced_connection_is_closed_if_no_run_can_begin() {
     let scratch = Scratch::new("perf-replaced");
     let server = scratch.start_server(&["--keep"]);
     let begin = |scratch: &Scratch| {
