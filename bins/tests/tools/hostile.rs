@@ -13,7 +13,7 @@ use superpipe::fabric::shm::{Listener, Socket};
 use superpipe::os::monotonic_ns;
 
 const PACKET_BYTES: usize = 192;
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const HELLO: u8 = 1;
 const GRANT: u8 = 3;
 

@@ -338,6 +338,11 @@ impl Client {
         matches!(self.state, State::Reconnect(_))
     }
 
+    /// Returns true while its HELLO is awaited, which has a deadline of its own.
+    pub(super) const fn awaits_hello(&self) -> bool {
+        matches!(self.state, State::Hello { .. })
+    }
+
     /// Returns true once its outcome was reported.
     pub(super) const fn is_settled(&self) -> bool {
         matches!(self.state, State::Verdict { .. })

@@ -189,6 +189,9 @@ impl Server<'_> {
             PollEvent::Ended { connection } => self.ended(connection),
             PollEvent::Silent { connection } => {
                 let key = self.of_data.get(&connection).copied().unwrap_or(connection);
+                if self.clients.get(&key).is_some_and(Client::awaits_hello) {
+                    return Ok(());
+                }
                 // It was told, and has failed once.
                 if !self.clients.get(&key).is_some_and(Client::is_settled) {
                     let within = format_duration(self.session.common.idle_timeout);
