@@ -162,7 +162,7 @@ impl<F: PairFabric> ClientPair<F> {
         }
         for side in 0..2 {
             let aborted = !wants_all(1 - side);
-            let is_taken = self.flows[side].is_taken();
+            let is_taken = self.flows[side].lacks_nothing();
             assert!(is_taken || aborted || self.clients[1 - side].has_seen_end, "something never came");
         }
     }

@@ -64,6 +64,11 @@ impl Message {
             && (self.bytes == 0 || self.may_be_held(holds_back))
     }
 
+    /// Returns true if its sender gave it up before it had a byte, so that a receiver which has seen it begin lacks nothing.
+    fn has_nothing(&self) -> bool {
+        self.cancelled.is_some() && self.bytes == 0
+    }
+
     /// Returns true if its first chunk may be held back until its receiver has seen that it begins.
     fn may_be_held(&self, holds_back: Option<u64>) -> bool {
         let is_longer = |c0_bytes| match self.length {
@@ -305,6 +310,15 @@ impl Flow {
         let is_over = |index: &usize| {
             let message = &self.messages[*index];
             message.over || message.may_never_come(self.holds_back)
+        };
+        self.open.is_none() && self.order.iter().all(is_over)
+    }
+
+    /// Returns true if a receiver that has closed lacks nothing that was sent. It may have closed before it took the CANCEL of a message without a byte.
+    pub(super) fn lacks_nothing(&self) -> bool {
+        let is_over = |index: &usize| {
+            let message = &self.messages[*index];
+            message.over || message.has_nothing() || message.may_never_come(self.holds_back)
         };
         self.open.is_none() && self.order.iter().all(is_over)
     }
