@@ -326,7 +326,7 @@ mod tests {
     /// A writer never waits, so a reader meets lines that are half written.
     #[test]
     fn a_line_that_is_being_written_is_whole_or_left_out() {
-        const LINES: u32 = 50_000;
+        const LINES: u32 = 2_000;
         // More than there are cores, so that some are stopped in the middle of a line.
         const WRITERS: u64 = 4;
         let shape = Shape::checked(WRITERS, 1).unwrap();
@@ -354,7 +354,7 @@ mod tests {
                 });
             }
             let (mut whole, begun) = (0, Instant::now());
-            // A hang bound; it takes a fraction of a second.
+            // A hang bound: not optimized, on a busy host, it takes some seconds.
             while whole < LINES && begun.elapsed() < Duration::from_secs(60) {
                 for line in reader.read().unwrap().pollers {
                     let other = line.connect_failed;
