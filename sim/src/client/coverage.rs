@@ -265,11 +265,7 @@ pub const fn unreachable_because(call: Call, end_state: EndState, is_accepted: b
         {
             Some("it is closed already")
         }
-        (Call::WarmUp, _)
-            if cancels || discards || matches!(end_state, EndState::Phase(Phase::PeerCloses)) =>
-        {
-            Some("no end cancels, rejects or closes during the warm-up")
-        }
+        (Call::WarmUp, _) if cancels || discards => Some("no end cancels or rejects during the warm-up"),
         _ => None,
     }
 }
@@ -299,11 +295,13 @@ const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
         )
         | (Call::ReceivePart, EndState::Phase(Phase::Failed), false)
         // A descriptor was ready when the end saw the peer's CLOSE.
-        | (Call::DescriptorRound, EndState::Phase(Phase::ClosedByPeer), true) => 0,
+        | (Call::DescriptorRound, EndState::Phase(Phase::ClosedByPeer), true)
+        // The peer is over with the warm-up, and closes at once.
+        | (Call::WarmUp, EndState::Phase(Phase::PeerCloses), _) => 0,
         // An operation is cancelled before it reports what its end knows.
         (Call::CancelSend | Call::CancelReceive, EndState::Phase(Phase::ClosedByPeer), true)
         | (Call::CancelSend, EndState::Sending(Sending::Nothing), true) => RARE_COUNT_MIN,
-        // The operation or stream began before this state, or is stale.
+        // The operation, stream or loan began before this state, or is stale.
         (
             Call::CancelSend
             | Call::CancelStream
@@ -311,6 +309,7 @@ const fn least(call: Call, end_state: EndState, is_accepted: bool) -> u64 {
             | Call::BeginReceive
             | Call::ReceivePart
             | Call::Finish
+            | Call::GiveBack
             | Call::Close
             | Call::Progress,
             ..,
