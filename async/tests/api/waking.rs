@@ -55,7 +55,7 @@ fn an_answer_wakes_the_half_that_slept_when_the_other_asked() {
             took.push(end - begin);
         }
         took.sort();
-        assert!(took[7] < Duration::from_millis(5), "median {:?} of {took:?}", took[7]);
+        assert!(took[7] < Duration::from_millis(60), "median {:?} of {took:?}", took[7]);
     });
 }
 
@@ -129,7 +129,7 @@ fn a_dropped_recv_makes_no_busy_loop_of_a_later_flush() {
 #[test]
 fn a_peer_that_is_back_is_not_silent() {
     in_both(|| async {
-        let options = Options { idle_timeout: Duration::from_millis(400), ..Options::default() };
+        let options = Options { idle_timeout: Duration::from_millis(800), ..Options::default() };
         let [mut one, mut other] = pair(options).await;
         let error = one.recv_message(10).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
