@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! key         slots and their generations               options
-//! round       looks at what is active, woken or due     events   what is reported, and asked for
+//! round       looks at what is active or woken          events   what is reported, and asked for
+//! due         looks at what is due
 //! ```
 
+mod due;
 mod events;
 mod key;
 mod options;

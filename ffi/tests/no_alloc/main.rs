@@ -1,0 +1,23 @@
+//! Between connect and close nothing is allocated: on neither end, in no size class, by no protocol, from the first
+//! message on.
+
+mod buffers;
+mod counting;
+mod messages;
+mod observing;
+
+use core::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// One test, so that nothing else runs while it counts.
+#[test]
+fn nothing_is_allocated_from_connect_to_close() {
+    messages::exchanges_allocate_nothing();
+    messages::tries_after_a_close_allocate_nothing();
+    buffers::messages_out_of_registered_buffers_allocate_nothing();
+    buffers::messages_into_trusted_buffers_allocate_nothing();
+    observing::a_poller_allocates_nothing();
+    buffers::loans_allocate_nothing();
+    observing::publishing_allocates_nothing();
+}
