@@ -2,7 +2,6 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::io::Read;
 use std::sync::Barrier;
 use std::thread;
 

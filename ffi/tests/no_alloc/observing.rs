@@ -2,14 +2,12 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::io::Read;
 use std::thread;
 use std::time::Instant;
 
 use superpipe::metrics::{PublishOptions, Reader, publish};
 use superpipe::{
-    Address, Connection, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions, Received, TryRecv,
-    TrySend,
+    Address, Connection, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions, TryRecv, TrySend,
 };
 
 use crate::DEADLINE;
