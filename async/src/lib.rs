@@ -1,4 +1,4 @@
-//! superpipe for programs that use tokio: connections whose calls are futures, on both of its runtimes.
+//! superpipe for programs that use tokio: connections whose calls are futures, on its current-thread and its multi-thread runtime.
 //!
 //! A future tries at once. If there is nothing to do, it asks the peer for a wake-up, and waits for a descriptor of its own in the runtime's event loop. With [`Connection::set_spin`] it tries for a bounded time before:
 //! an answer that comes within that time costs neither end a system call.

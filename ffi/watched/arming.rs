@@ -9,11 +9,12 @@ use core::time::Duration;
 pub enum Arming {
     /// There is something to do: look before you wait.
     Busy,
-    /// There is nothing to do, but something goes on whose end wakes nobody. The descriptor becomes ready within a millisecond.
+    /// There is nothing to do, but something goes on whose end wakes nobody. The descriptor becomes ready when it is time to look: within a millisecond for a connection or a poller, within a second for a
+    /// listener, which may lack descriptors.
     Pending,
     /// Who has work for this end wakes it.
     Armed {
-        /// Time after which the descriptor is ready in any case, since a keepalive is due.
+        /// Time after which the descriptor is ready in any case: a keepalive is due, or a look.
         look_again: Duration,
     },
 }
