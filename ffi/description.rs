@@ -104,6 +104,13 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// Returns true if nothing tells this peer from others: a process of another pid namespace has no number here.
+    #[cfg(feature = "internals")]
+    #[must_use]
+    pub const fn is_anonymous(self) -> bool {
+        matches!(self, Self::Unknown | Self::Process(PeerCred { pid: 0, .. }))
+    }
+
     /// Returns true if both peers may be the same program: they are one process, or have the same host.
     #[cfg(feature = "internals")]
     #[must_use]
@@ -111,9 +118,7 @@ impl Peer {
         match (self, other) {
             // Each connection has a port of its own.
             (Self::Host(one), Self::Host(other)) => one.ip() == other.ip(),
-            // A process of another pid namespace has no number here.
-            (Self::Process(one), Self::Process(other)) => one == other && one.pid != 0,
-            (Self::Host(_) | Self::Process(_) | Self::Unknown, _) => false,
+            (one, other) => one == other,
         }
     }
 }
@@ -129,7 +134,7 @@ mod tests {
         assert!(!host("10.0.0.1:5").may_be(host("10.0.0.2:5")));
         let process = |pid| Peer::Process(PeerCred { pid, uid: 1, gid: 1 });
         assert!(process(7).may_be(process(7)) && !process(7).may_be(process(8)));
-        assert!(!process(7).may_be(host("10.0.0.1:5")) && !process(0).may_be(process(0)));
-        assert!(!Peer::Unknown.may_be(Peer::Unknown));
+        assert!(!process(7).may_be(host("10.0.0.1:5")) && Peer::Unknown.may_be(Peer::Unknown));
+        assert!(process(0).may_be(process(0)) && process(0).is_anonymous() && !process(7).is_anonymous());
     }
 }

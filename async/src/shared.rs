@@ -133,7 +133,7 @@ impl Side {
 impl Inner {
     /// Returns the connection, for a try.
     pub(crate) fn connection(&mut self) -> &mut superpipe::Connection {
-        self.source.get_mut().connection()
+        self.source.get_mut().connection_for_tries()
     }
 
     /// Asks for a wake-up for what both sides wait for.
@@ -246,7 +246,10 @@ impl Shared {
             other.into_iter().for_each(Waker::wake);
             match waited {
                 None | Some(Poll::Ready(Ok(()))) => busy += 1,
-                Some(Poll::Ready(Err(error))) => return Poll::Ready(Err(error.into())),
+                Some(Poll::Ready(Err(error))) => {
+                    progress.made_progress();
+                    return Poll::Ready(Err(error.into()));
+                }
                 Some(Poll::Pending) => return Poll::Pending,
             }
         }

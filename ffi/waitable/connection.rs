@@ -35,7 +35,7 @@ use crate::watched::{Arming, Member, State, nap_ns, next_set};
 /// let mut waitable = connection.into_waitable().map_err(|(_, error)| error)?;
 /// let mut message = [0; 64];
 /// let received = loop {
-///     if let TryRecv::Received(received) = waitable.connection().try_recv(&mut [&mut message])? {
+///     if let TryRecv::Received(received) = waitable.connection_for_tries().try_recv(&mut [&mut message])? {
 ///         break received;
 ///     }
 ///     if waitable.arm(Interest::default()) != Arming::Busy {
@@ -83,8 +83,15 @@ impl Connection {
 }
 
 impl WaitableConnection {
-    /// Returns the connection, for its calls. If it is armed, it stays so: calls that find nothing cost no system call. Another connection may be put in its place.
-    pub const fn connection(&mut self) -> &mut Connection {
+    /// Returns the connection, for any call, also one that waits. Its peer does not wake it from now on, until the next [`arm`](Self::arm). Another connection may be put in its place.
+    pub fn connection(&mut self) -> &mut Connection {
+        self.disarm();
+        self.member.touch()
+    }
+
+    /// Returns the connection for calls that never wait: tries, operations, streams by tries. If it is armed, it stays so, and calls that find nothing cost no system call. A call that waits would find no rest, and no other connection may
+    /// be put in its place: for these there is [`connection`](Self::connection).
+    pub const fn connection_for_tries(&mut self) -> &mut Connection {
         self.member.touch()
     }
 

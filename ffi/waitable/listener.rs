@@ -40,7 +40,7 @@ impl WaitableListener {
     /// Takes the next connection if one is established, and continues those that are not, without waiting.
     ///
     /// # Errors
-    /// As [`Listener::try_accept`]. The next call goes on; while this process lacks what a connection needs, such as descriptors, it tries after 10 ms and more, up to 1 s, and returns nothing before.
+    /// As [`Listener::try_accept`]. The next call goes on; while this process lacks what a connection needs, such as descriptors, it tries again after 10 ms, and returns nothing before.
     pub fn try_accept(&mut self) -> Result<Option<Connection>, Error> {
         let now_ns = monotonic_ns();
         if self.listening.lacks(now_ns) {
@@ -57,7 +57,7 @@ impl WaitableListener {
             self.listening.wake();
             return Arming::Busy;
         }
-        let at_ns = self.listening.due_ns;
+        let at_ns = self.listening.look_at_ns(now_ns);
         if at_ns <= now_ns {
             return Arming::Busy;
         }

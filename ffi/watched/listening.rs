@@ -18,8 +18,8 @@ pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
-    /// This process or host lacked what a connection needs.
-    has_lacked: bool,
+    /// Until when nothing is tried, since an attempt failed for lack of something.
+    lacks_until_ns: u64,
     /// Error of the newest client that did not become a connection.
     failed: Option<Error>,
     /// When to look again at the latest.
@@ -28,7 +28,7 @@ pub(crate) struct Listening {
 
 impl Listening {
     pub(crate) const fn new(acceptor: Acceptor) -> Self {
-        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, has_lacked: false, failed: None, due_ns: 0 }
+        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, lacks_until_ns: 0, failed: None, due_ns: 0 }
     }
 
     pub(crate) const fn acceptor(&self) -> &Acceptor {
@@ -57,7 +57,8 @@ impl Listening {
             Err(error) => matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device),
             Ok(_) => self.acceptor.lacks_device(),
         };
-        self.has_lacked = lacks;
+        // A peer can fail an attempt for a reason of this kind, too, so this pause does not grow.
+        self.lacks_until_ns = if lacks && accepted.is_err() { now_ns.saturating_add(LACK_NS) } else { 0 };
         if lacks {
             self.due_ns = now_ns.saturating_add(self.lack_ns);
             self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
@@ -80,9 +81,14 @@ impl Listening {
         accepted
     }
 
+    /// Returns when a listener is to be looked at that is not woken by clients: after the pause for lack of something, if there is one.
+    pub(crate) fn look_at_ns(&self, now_ns: u64) -> u64 {
+        if self.lacks(now_ns) { self.lacks_until_ns.min(self.due_ns) } else { self.due_ns }
+    }
+
     /// Returns true while nothing is tried, since something was lacking a moment ago.
     pub(crate) const fn lacks(&self, now_ns: u64) -> bool {
-        self.has_lacked && now_ns < self.due_ns
+        now_ns < self.lacks_until_ns
     }
 
     /// Keeps the error of a client that did not become a connection.

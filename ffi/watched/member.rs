@@ -125,6 +125,10 @@ impl Member {
         let polled_by @ (_, number) = self.polled_by;
         let inner = self.connection.inner_mut();
         if dispatch!(AnyConnection, &mut *inner, inner => inner.polled_by()) != Some(polled_by) {
+            // Another one was put here, which nobody has armed.
+            if self.state == State::Armed {
+                self.state = State::Active(0);
+            }
             let fds = dispatch!(AnyConnection, &mut *inner, inner => inner.watched());
             fds.iter().filter_map(|fd| fd.fd()).try_for_each(|fd| epoll.watch(fd, number))?;
             dispatch!(AnyConnection, inner, inner => inner.set_polled_by(Some(polled_by)));

@@ -214,7 +214,7 @@ impl Server<'_> {
         let same: Vec<Key> = self
             .clients
             .values()
-            .filter(|client| client.peer.may_be(peer))
+            .filter(|client| client.peer.may_be(peer) && !peer.is_anonymous())
             .map(|client| client.control)
             .collect();
         for client in &same {
