@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Libraries, and their root files.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     ("superpipe", "ffi/lib.rs"),
     ("superpipe_core", "core/src/lib.rs"),
+    ("superpipe_tokio", "async/src/lib.rs"),
     ("superpipe_verbs", "ffi/verbs/src/lib.rs"),
 ];
 
