@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo bench bench-vm compare test lint bindings man check-fresh test-cargo test-tools test-features test-examples test-loom test-sim test-planted test-soak soak test-package test-vm freestanding mutants
+.PHONY: help demo bench bench-many bench-vm compare test lint bindings man check-fresh test-cargo test-tools test-features test-examples test-loom test-sim test-planted test-soak soak test-package test-vm freestanding mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -12,6 +12,9 @@ demo: ## move 1 GiB from rsend to rrecv over shared memory, compare it, then fli
 
 bench: ## measure superpipe beside the raw limits of this machine: target/benchmarks/benchmarks.md (20 minutes at most, nothing else running)
 	@scripts/bench.sh
+
+bench-many: ## measure pollers, many peers, loans and tokio: target/benchmarks/many.md (10 minutes, nothing else running)
+	@scripts/bench-many.sh
 
 bench-vm: ## measure over rxe and siw in a VM beside perftest and UCX: the part RDMA of docs/benchmarks.md (10 minutes, nothing else running)
 	@scripts/bench-vm.sh
@@ -57,7 +60,7 @@ test-sim: ## the simulator: 100,000 runs with faults, and every interleaving of 
 test-planted: ## bugs planted in core, each of which the simulator must find
 	@scripts/test-planted.sh
 
-test-soak: ## 45 s, a sender that is stopped and continued at random; 2 min, 64 connections within 16 MiB
+test-soak: ## 45 s, a sender that is stopped and continued at random; 1 min, 64 connections within 16 MiB
 	@scripts/test-soak.sh
 
 soak: ## 64 connections within 16 MiB for 20 minutes

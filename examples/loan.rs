@@ -3,7 +3,7 @@
 //! The receiver holds the two newest frames, to compare them, and gives older ones back. It holds one out of order for a while: the sender then reuses no
 //! space behind it, and everything else goes on.
 //!
-//! `cargo run --release --example loan`
+//! `cargo run --release --example loan`, or with an address to listen at and connect to, such as `verbs:HOST:0` of an RDMA device of this host.
 
 use core::error::Error;
 use core::time::Duration;
@@ -32,7 +32,7 @@ fn send_frames(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
             }
         }
         assert!(words.next().is_none(), "the spans have room for the frame");
-        connection.commit(reserved)?;
+        connection.commit(reserved).map_err(|(_, error)| error)?;
     }
     connection.flush(DEADLINE)?;
     Ok(())
@@ -50,6 +50,10 @@ fn check(connection: &Connection, loan: &Loan) -> Result<(), Box<dyn Error + Sen
     Ok(())
 }
 
+fn give_back(connection: &mut Connection, loan: Loan) -> Result<(), superpipe::Error> {
+    Ok(connection.give_back(loan)?)
+}
+
 fn receive_frames(connection: &mut Connection) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut held = Vec::new();
     for frame in 0..FRAMES {
@@ -61,11 +65,11 @@ fn receive_frames(connection: &mut Connection) -> Result<(), Box<dyn Error + Sen
         }
         if held.len() > 2 {
             let oldest_or_not = usize::from(frame % 4 == 0);
-            connection.give_back(held.remove(oldest_or_not))?;
+            give_back(connection, held.remove(oldest_or_not))?;
         }
     }
     for loan in held {
-        connection.give_back(loan)?;
+        give_back(connection, loan)?;
     }
     // The sender waits until all is given back.
     connection.progress();
@@ -74,8 +78,9 @@ fn receive_frames(connection: &mut Connection) -> Result<(), Box<dyn Error + Sen
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::temp_dir().join(format!("superpipe-loan-{}.sock", std::process::id()));
-    let address = Address::Shm(path);
+    let address = std::env::args().nth(1).map_or(Ok(Address::Shm(path)), |address| address.parse())?;
     let mut listener = Listener::bind(&address, Options::default())?;
+    let address = listener.local_addr().clone();
     let receiver = thread::spawn(move || receive_frames(&mut listener.accept(DEADLINE)?));
 
     let mut connection = Connection::connect(&address, Options::default(), DEADLINE)?;

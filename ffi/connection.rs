@@ -3,6 +3,7 @@
 mod building;
 mod loans;
 mod planning;
+mod settings;
 mod streaming;
 
 use core::fmt;
@@ -13,7 +14,7 @@ use core::ops::Range;
 use superpipe_core::driver::{Drive, Received, RecvOperation, SendOperation};
 #[cfg(feature = "recorder")]
 use superpipe_core::recorder::Record;
-use superpipe_core::{CopyKernel, Counters, Event, Incoming, Reason};
+use superpipe_core::{Counters, Event, Incoming, Reason};
 
 use crate::address::Address;
 use crate::blocking::dispatch::{AnyConnection, dispatch};
@@ -23,7 +24,6 @@ use crate::description::{Description, Peer};
 use crate::error::Error;
 use crate::fabric::Registered;
 use crate::options::Options;
-use crate::os::WaitStrategy;
 use crate::outcome::{TryRecv, TrySend};
 use crate::registered_buf::RegisteredBuf;
 use crate::stream::{RecvInner, RecvStream, SendInner, SendStream};
@@ -101,7 +101,7 @@ impl Connection {
         options: Options,
         deadline: impl Into<Deadline>,
     ) -> Result<Self, Error> {
-        connect(address, options, deadline.into()).map(Self::from)
+        connect(address, options, None, deadline.into()).map(Self::from)
     }
 
     /// Returns the peer.
@@ -423,30 +423,6 @@ impl Connection {
     /// with their count.
     pub fn poll_event(&mut self) -> Option<Event> {
         dispatch!(AnyConnection, &mut self.inner, inner => inner.poll_event())
-    }
-
-    /// Sets the protocol of transfers that start from now on, for tests; programs propose one by [`Tuning::protocol`](crate::Tuning::protocol).
-    #[cfg(feature = "internals")]
-    pub fn set_protocol(&mut self, protocol: superpipe_core::Protocol) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_protocol(protocol));
-    }
-
-    /// Sets how this end copies over shared memory, into the peer's landing buffer and out of its own, in messages of 4 KiB and more. By default, and
-    /// with `None`, it chooses while data flow: [`counters`](Self::counters) say what. Without effect over RDMA.
-    pub fn pin_copies(&mut self, copy_in: Option<CopyKernel>, copy_out: Option<CopyKernel>) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.pin_copies(copy_in, copy_out));
-    }
-
-    /// Sets how many bytes of the peer's landing buffer this end cycles through, over shared memory: whole blocks, at least what holds a message of
-    /// 64 KiB wherever it begins (68 KiB with blocks of 4 KiB), at most all, which is the default. Fewer stay in smaller caches. With `None` it chooses while
-    /// data flow, among the whole, a quarter and so on down to 128 KiB: [`counters`](Self::counters) say what. Without effect over RDMA.
-    pub fn set_window(&mut self, bytes: Option<u32>) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_window(bytes));
-    }
-
-    /// Sets the wait strategy from now on.
-    pub fn set_wait(&mut self, wait: WaitStrategy) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_wait(wait));
     }
 
     /// Returns the counters of the connection.

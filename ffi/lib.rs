@@ -51,17 +51,15 @@ mod connection;
 mod deadline;
 mod description;
 mod error;
-mod interest;
 mod listener;
 mod loan;
-mod loan_spans;
 mod options;
 mod outcome;
 mod poller;
 mod recv_buf;
 mod registered_buf;
 mod reserved;
-mod reserved_spans;
+mod spans;
 mod split;
 mod stream;
 mod trace;
@@ -81,28 +79,27 @@ pub use fabric::Registered;
 #[cfg(feature = "verbs")]
 pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
-pub use interest::Interest;
 pub use listener::Listener;
 pub use loan::Loan;
-pub use loan_spans::{LoanSpan, LoanSpans};
 pub use options::{Options, PeerTrust};
 pub use os::{MemoryNode, MemoryNodeParseError, MemoryPlacement, WaitStrategy};
 pub use outcome::{TryRecv, TryRecvLoan, TryReserve, TrySend};
-pub use poller::{Key, PollEvent, PollEvents, Poller, PollerOptions};
+pub use poller::{PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
 pub use reserved::Reserved;
-pub use reserved_spans::{ReservedSpan, ReservedSpans};
+pub use spans::{LoanSpan, LoanSpans, Reading, ReservedSpan, ReservedSpans, Span, Spans, Writing};
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]
 pub use superpipe_core::driver::setup;
 pub use superpipe_core::driver::setup::{LandingMode, Tuning};
 pub use superpipe_core::driver::{
-    Drive, IncomingStream, OutgoingStream, Received, RecvOperation, SendOperation, StreamRead,
+    Drive, IncomingStream, Interest, OutgoingStream, Received, RecvOperation, SendOperation, StreamRead,
     WaitStrategyParseError,
 };
 pub use superpipe_core::plan;
+pub use superpipe_core::polling::Key;
 #[cfg(feature = "recorder")]
 pub use superpipe_core::recorder;
 pub use superpipe_core::{

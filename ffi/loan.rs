@@ -26,3 +26,10 @@ impl Loan {
         self.loan.bytes as usize
     }
 }
+
+impl From<(Loan, Self)> for crate::Error {
+    /// Drops the loan.
+    fn from((_, error): (Loan, Self)) -> Self {
+        error
+    }
+}

@@ -1,38 +1,41 @@
 //! Many connections in one thread.
 //!
 //! ```text
-//! key         slots and their generations               options
-//! round       looks at what is active or woken          events   what is reported, and asked for
-//! due         looks at what is due
+//! call        rounds, looks at what is ready and due, waits    events     what is reported
+//! accepting   listeners                                        connecting connects under way
+//! entry       what is in a slot                                options
+//! addresses   where it listens
 //! ```
+//!
+//! Core decides ([`superpipe_core::polling`]): whose turn it is, who sleeps, what is due. Here are descriptors, the clock, and sleep.
 
-mod due;
+mod accepting;
+mod addresses;
+mod call;
+mod connecting;
+mod entry;
 mod events;
-mod key;
 mod options;
-mod round;
 
 use core::fmt;
-use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::address::Address;
-use crate::blocking::{ConnectThreads, PendingConnect};
+use superpipe_core::driver::Interest;
+use superpipe_core::polling::{Arm, Key, Naps, PollerClock, Rounds, Slot};
+
+use crate::blocking::ConnectThreads;
 use crate::connection::Connection;
-use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
-use crate::interest::Interest;
-use crate::listener::Listener;
+use crate::fabric::Shards;
 use crate::metrics::PollerReport;
-use crate::options::Options;
+use crate::os::OsError;
 use crate::os::epoll::Epoll;
 use crate::os::monotonic_ns;
 use crate::os::timer::Timer;
 use crate::os::wakeup::Wakeup;
-use crate::watched::{Arming, Listening, Member, State, nap_ns, next_set};
+use crate::watched::{Arming, next_set};
+use entry::Entry;
 pub use events::{PollEvent, PollEvents};
-pub use key::Key;
-use key::Slots;
 pub use options::PollerOptions;
 
 /// Maximum number of connections and listeners of one poller.
@@ -101,67 +104,28 @@ const THREADS_MAX: u32 = 16;
 /// [`poll`](Self::poll) allocates nothing, except for connections that are being made. Dropping a poller drops its connections one after the other. **After fork** it belongs to the process that made it; the child may only drop it.
 pub struct Poller {
     options: PollerOptions,
-    /// Number of the poller in this process.
-    poller: u32,
-    entries: Slots<Entry>,
-    /// Keys of the active connections, in no order.
-    active: Vec<Key>,
-    /// The one that is looked at next.
-    next: usize,
-    /// For each slot, when to look at what is in it, whatever happens.
-    due: Vec<u64>,
-    /// No later than the earliest of these.
-    earliest_ns: u64,
-    /// Armed connections are looked at now and then.
-    looks_at_armed: bool,
-    /// The slot whose time is looked at first.
-    next_due: usize,
-    clock: Clock,
-    quiet_ns: u64,
+    rounds: EntryRounds,
+    clock: PollerClock,
     counts: Counts,
     epoll: Epoll,
     /// Makes the set ready when something is due, for a program that waits for that.
     timer: Timer,
     /// Requests to be armed in a row that found nothing to do, and connections that nobody wakes.
-    naps: u32,
+    naps: Naps,
     threads: ConnectThreads,
+    /// Resources that its connections share.
+    shards: Shards,
     report: PollerReport,
 }
 
-/// Times of the last look at the clock and at what the kernel reports.
-#[derive(Clone, Copy, Debug, Default)]
-struct Clock {
-    /// Time of the last look at the clock, and whether that was in this call.
-    now_ns: u64,
-    is_fresh: bool,
-    /// Time of the last look at what the kernel reports.
-    ready_ns: u64,
-    /// Looks at connections since the last look at the clock.
-    looks: u32,
-    /// Rounds, and calls.
-    rounds: u32,
-    calls: u32,
-}
+/// Memory for all is allocated when they are made.
+type EntryRounds = Rounds<Entry, Vec<Slot<Entry>>, Vec<u32>, Vec<u64>>;
 
 /// Places that are taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     connections: u32,
     listeners: u32,
-    /// Connections among them that wait for a wake-up.
-    armed: u32,
-}
-
-/// Occupant of a slot.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are members, and a box would be one more line to load in each look"
-)]
-enum Entry {
-    Listening(Box<Listening>),
-    Connecting(Box<PendingConnect>),
-    Failed(Error),
-    Member(Member),
 }
 
 impl Poller {
@@ -178,86 +142,27 @@ impl Poller {
             ));
         }
         let (epoll, timer, wakeup) = (Epoll::new()?, Timer::new()?, Wakeup::new()?);
-        epoll.watch(wakeup.as_fd(), round::WAKEUP)?;
-        epoll.watch(timer.as_fd(), round::TIMER)?;
+        epoll.watch(wakeup.as_fd(), call::WAKEUP)?;
+        epoll.watch(timer.as_fd(), call::TIMER)?;
         let poller = next_set();
+        let shards = Shards::new(poller, &wakeup);
         let capacity = slots as usize;
+        let empty = (0..slots).map(|_| Slot::default()).collect();
+        let quiet_ns = u64::try_from(options.quiet_after.as_nanos()).unwrap_or(u64::MAX);
         let mut made = Self {
             options,
-            poller,
-            entries: Slots::new(poller, slots),
-            active: Vec::with_capacity(capacity),
-            next: 0,
-            due: vec![u64::MAX; capacity],
-            earliest_ns: u64::MAX,
-            looks_at_armed: true,
-            next_due: 0,
-            clock: Clock { now_ns: monotonic_ns(), ..Clock::default() },
-            quiet_ns: u64::try_from(options.quiet_after.as_nanos()).unwrap_or(u64::MAX),
+            rounds: Rounds::new(poller, quiet_ns, (empty, vec![0; capacity], vec![0; capacity])),
+            clock: PollerClock::new(monotonic_ns()),
             counts: Counts::default(),
             epoll,
             timer,
-            naps: 0,
-            threads: ConnectThreads::new(THREADS_MAX, wakeup),
+            naps: Naps::default(),
+            threads: ConnectThreads::new(THREADS_MAX, wakeup).sharing(shards.clone()),
+            shards,
             report: PollerReport::new(u64::from(poller) + 1),
         };
         made.copy_counts();
         Ok(made)
-    }
-
-    /// Begins to listen, as [`Listener::bind`](crate::Listener::bind). Its connections are reported by [`PollEvent::Accepted`]. A name of another host may take seconds to be looked up.
-    ///
-    /// # Errors
-    /// Those of [`Listener::bind`](crate::Listener::bind). `Limit`: there is no place for a listener. `Os`: the system can watch no more descriptors.
-    pub fn listen(&mut self, address: &Address, options: Options) -> Result<Key, Error> {
-        if self.counts.listeners == self.options.listeners_max {
-            return Err(full("listeners", self.options.listeners_max));
-        }
-        self.adopt_listener(Listener::bind(address, options)?)
-    }
-
-    /// Takes a listener in that was made elsewhere. Its connections are reported by [`PollEvent::Accepted`].
-    ///
-    /// # Errors
-    /// `Limit`: there is no place for a listener. `Os`: the system can watch no more descriptors. The listener is dropped.
-    pub fn adopt_listener(&mut self, listener: Listener) -> Result<Key, Error> {
-        if self.counts.listeners == self.options.listeners_max {
-            return Err(full("listeners", self.options.listeners_max));
-        }
-        let listening = Listening::new(listener.into_acceptor());
-        let key = self.insert(Entry::Listening(Box::new(listening)))?;
-        self.counts.listeners += 1;
-        if let Some(Entry::Listening(listening)) = self.entries.get(key)
-            && let Err(error) = listening.watch(&self.epoll, number(key))
-        {
-            self.remove(key);
-            return Err(error.into());
-        }
-        self.set_due(key, 0);
-        Ok(key)
-    }
-
-    /// Begins to connect, as [`Connection::connect`], without waiting. [`PollEvent::Connected`] or [`PollEvent::ConnectFailed`] reports the result, a second after the deadline at the latest.
-    ///
-    /// Over shared memory nothing waits here. By RDMA, and by a name that needs a lookup, a thread of its own makes the connection; there are 16 at a time, and further connects wait for their turn. The
-    /// interrupt flag of `options` ends a connect.
-    ///
-    /// # Errors
-    /// `Usage`: the options contradict each other. `Limit`: there is no place for a connection. Errors of the address are reported by [`PollEvent::ConnectFailed`].
-    pub fn connect(
-        &mut self,
-        address: &Address,
-        options: Options,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Key, Error> {
-        if !self.has_place() {
-            return Err(full("connections", self.options.connections_max));
-        }
-        let connect = PendingConnect::new(address, options, deadline.into().at_ns())?;
-        let key = self.insert(Entry::Connecting(Box::new(connect)))?;
-        self.counts.connections += 1;
-        self.set_due(key, 0);
-        Ok(key)
     }
 
     /// Takes a connection in that was made elsewhere.
@@ -272,20 +177,19 @@ impl Poller {
         if !self.has_place() {
             return Err((connection, full("connections", self.options.connections_max)));
         }
-        match self.entries.insert(Entry::Member(Member::new(connection, (self.poller, 0), self.clock.now_ns)))
-        {
+        match self.rounds.insert(Entry::of_connection(connection, self.clock.now_ns())) {
             Ok(key) => {
                 self.counts.connections += 1;
                 match self.establish(key) {
                     Ok(()) => Ok(key),
                     Err(error) => match self.remove(key) {
-                        Some(connection) => Err((connection, error)),
+                        Some(connection) => Err((connection, error.into())),
                         None => unreachable!("it was put there above"),
                     },
                 }
             }
-            Err(Entry::Member(member)) => {
-                Err((member.into_connection(), full("connections", self.options.connections_max)))
+            Err(Entry::Member(_, polled)) => {
+                Err((polled.0, full("connections", self.options.connections_max)))
             }
             Err(_) => unreachable!("it is a member"),
         }
@@ -297,31 +201,18 @@ impl Poller {
     /// A connection that waits for a wake-up is polled again until it is quiet, which costs a few system calls.
     #[inline]
     pub fn connection(&mut self, key: Key) -> Option<&mut Connection> {
-        let Some(Entry::Member(member)) = self.entries.get(key) else { return None };
-        // One that has ended is looked at once more: the program may put another one here.
-        if !matches!(member.state, State::Active(_)) {
-            self.activate(key);
-        }
-        match self.entries.get_mut(key) {
-            Some(Entry::Member(member)) => Some(member.touch()),
-            _ => None,
-        }
+        let now_ns = self.clock.now_ns();
+        Some(&mut self.rounds.touch(key, &mut self.epoll, now_ns)?.0)
     }
 
     /// Sets what is reported of a connection from now on. Returns false if the key is stale, or names no connection that is made.
     pub fn set_interest(&mut self, key: Key, interest: Interest) -> bool {
-        let Some(Entry::Member(member)) = self.entries.get_mut(key) else { return false };
-        let has_more = interest.readable && !member.interest.readable || interest.writable;
-        member.interest = interest;
-        if has_more && member.state == State::Armed {
-            self.activate(key);
-        }
-        true
+        self.rounds.set_interest(key, interest, &mut self.epoll, self.clock.now_ns())
     }
 
     /// Takes the error of a connect that failed, and frees its place. The key is stale from now on. `None`: it has not failed, or the key is stale.
     pub fn take_error(&mut self, key: Key) -> Option<Error> {
-        self.entries.get(key).filter(|entry| matches!(entry, Entry::Failed(_)))?;
+        self.rounds.get(key).filter(|entry| matches!(entry, Entry::Failed(_)))?;
         match self.take_out(key) {
             Some(Entry::Failed(error)) => Some(error),
             _ => None,
@@ -331,31 +222,22 @@ impl Poller {
     /// Takes the error of the newest client of a listener that did not become a connection, which [`PollEvent::AcceptFailed`] reported: its text says why. `None`: it was taken, or the key is stale, or
     /// names no listener.
     pub fn take_accept_error(&mut self, listener: Key) -> Option<Error> {
-        match self.entries.get_mut(listener)? {
+        match self.rounds.get_mut(listener)? {
             Entry::Listening(listening) => listening.take_error(),
             _ => None,
         }
     }
 
     /// Removes what a key names, and returns the connection if it is one that is made. Dropping that closes it; over RDMA the drop waits until what was sent has left this end, for
-    /// [`Options::linger`] at most, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
+    /// [`Options::linger`](crate::Options::linger) at most, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
     /// now on.
     pub fn remove(&mut self, key: Key) -> Option<Connection> {
         match self.take_out(key)? {
-            Entry::Member(mut member) => {
-                member.release(&self.epoll);
-                Some(member.into_connection())
+            Entry::Member(mut member, mut polled) => {
+                member.release(&mut polled, &mut self.epoll);
+                Some(polled.0)
             }
             Entry::Listening(_) | Entry::Connecting(_) | Entry::Failed(_) => None,
-        }
-    }
-
-    /// Returns the address of a listener, with the port in place of 0. `None`: the key is stale, or names no listener.
-    #[must_use]
-    pub fn local_addr(&self, listener: Key) -> Option<&Address> {
-        match self.entries.get(listener)? {
-            Entry::Listening(listening) => Some(listening.acceptor().listeners().address()),
-            _ => None,
         }
     }
 
@@ -388,27 +270,18 @@ impl Poller {
     /// ```
     pub fn arm(&mut self) -> Arming {
         let now_ns = monotonic_ns();
-        self.clock.now_ns = now_ns;
-        self.arm_all();
-        let is_armed = self.active.is_empty();
-        self.naps = if is_armed { 0 } else { self.naps.saturating_add(1) };
-        let nap_ns = if is_armed { u64::MAX } else { now_ns.saturating_add(nap_ns(self.naps)) };
-        let at_ns = self.earliest_ns.min(nap_ns);
-        // The first time something may just have come.
-        if at_ns <= now_ns || self.naps == 1 {
-            return Arming::Busy;
+        self.clock.note(now_ns);
+        // What the descriptor has told makes it ready once. A program that waits for changes of it would not hear of it again.
+        self.take_ready();
+        let mut arm = self.rounds.arm(&mut self.epoll, now_ns, &mut self.naps);
+        if self.arm_shards() {
+            self.naps.reset();
+            arm = Arm::Busy;
         }
-        self.timer.set(at_ns, now_ns);
-        match is_armed {
-            true => Arming::Armed { look_again: Duration::from_nanos(at_ns - now_ns) },
-            false => Arming::Pending,
+        if let Arm::Pending { at_ns } | Arm::Armed { at_ns } = arm {
+            self.timer.set(at_ns, now_ns);
         }
-    }
-
-    /// Sets whether armed connections are looked at now and then, for tests: without that only a wake-up brings what has arrived.
-    #[cfg(feature = "internals")]
-    pub const fn look_at_armed(&mut self, looks: bool) {
-        self.looks_at_armed = looks;
+        Arming::of(arm, now_ns)
     }
 
     const fn has_place(&self) -> bool {
@@ -417,36 +290,30 @@ impl Poller {
 
     fn insert(&mut self, entry: Entry) -> Result<Key, Error> {
         let places = self.options.connections_max;
-        self.entries.insert(entry).map_err(|_| full("connections", places))
+        self.rounds.insert(entry).map_err(|_| full("connections", places))
     }
 
-    /// Takes an entry out, and out of every list.
+    /// Begins to look at a connection that was put into its slot.
+    ///
+    /// # Errors
+    /// The system can watch no more.
+    fn establish(&mut self, key: Key) -> Result<(), OsError> {
+        self.shards.watch(&self.epoll, call::SHARDS)?;
+        self.rounds.establish(key, &mut self.epoll, self.clock.now_ns())
+    }
+
+    /// Takes an entry out.
     fn take_out(&mut self, key: Key) -> Option<Entry> {
-        if let Some(Entry::Member(Member { state: State::Active(place), .. })) = self.entries.get(key) {
-            let place = *place;
-            self.deactivate(place);
-        }
-        let entry = self.entries.remove(key)?;
-        if matches!(entry, Entry::Member(Member { state: State::Armed, .. })) {
-            self.counts.armed -= 1;
-        }
-        if let Some(due) = self.due.get_mut(key.slot as usize) {
-            *due = u64::MAX;
-        }
+        let entry = self.rounds.remove(key)?;
         match &entry {
             Entry::Listening(_) => self.counts.listeners -= 1,
-            Entry::Connecting(_) | Entry::Failed(_) | Entry::Member(_) => {
+            Entry::Connecting(_) | Entry::Failed(_) | Entry::Member(..) => {
                 self.counts.connections -= 1;
                 self.place_is_free();
             }
         }
         Some(entry)
     }
-}
-
-/// Number of a key in the set of descriptors.
-fn number(key: Key) -> u64 {
-    u64::from(key.generation) << 32 | u64::from(key.slot)
 }
 
 fn full(of: &str, places: u32) -> Error {
@@ -456,7 +323,7 @@ fn full(of: &str, places: u32) -> Error {
 }
 
 impl AsFd for Poller {
-    /// Returns a descriptor that becomes ready to read when a peer wakes a connection that is not polled, or a client connects. See [`Poller::arm`].
+    /// Returns a descriptor that becomes ready to read when a peer wakes an armed connection, a client connects, or something is due. See [`Poller::arm`].
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -466,7 +333,7 @@ impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poller")
             .field("counts", &self.counts)
-            .field("active", &self.active.len())
+            .field("active", &self.rounds.active_count())
             .finish_non_exhaustive()
     }
 }

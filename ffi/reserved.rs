@@ -20,3 +20,10 @@ impl Reserved {
         self.message.bytes as usize
     }
 }
+
+impl From<(Reserved, Self)> for crate::Error {
+    /// Drops what was reserved.
+    fn from((_, error): (Reserved, Self)) -> Self {
+        error
+    }
+}

@@ -1,5 +1,8 @@
 //! Halves of a connection that was split, for two threads.
 
+mod building;
+mod loans;
+
 use core::fmt;
 use core::ops::Range;
 

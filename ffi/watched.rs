@@ -2,12 +2,11 @@
 
 mod arming;
 mod listening;
-mod member;
+mod polled;
 
 pub use arming::Arming;
-pub(crate) use arming::nap_ns;
 pub(crate) use listening::Listening;
-pub(crate) use member::{Member, State};
+pub(crate) use polled::Polled;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -11,4 +11,6 @@ cargo build --locked --release -p superpipe-bench -p superpipe-tools --bins
 trap 'rm -rf /dev/shm/superpipe_bench_*' EXIT
 "$target/release/benchmarks" run --peers --minutes 40 --dir docs "$@"
 "$target/release/benchmarks" render --dir docs
+# no part of the report: docs/performance.md quotes it
+"$target/release/loans" --iceoryx2 "$target/peers/bin/iceoryx2"
 say "the report is docs/benchmarks.md"

@@ -57,9 +57,11 @@ need_rust() {
 # cargo's target directory
 target_dir() { cargo metadata --locked --no-deps --format-version 1 | sed -E 's/.*"target_directory":"([^"]*)".*/\1/'; }
 
+# Every feature that nothing in the workspace asks for, but that of the bindings, which lint makes again.
+readonly all_features=(--features "superpipe/recorder,superpipe/tracing")
 # What is built with the profile test. cargo chooses features for all packages of one command together, so commands that name other
 # packages would build everything again.
-readonly tested=(--locked --workspace --exclude superpipe-tools)
+readonly tested=(--locked --workspace --exclude superpipe-tools "${all_features[@]}")
 
 # Stages. SUPERPIPE_STAGES names the file that collects them, so that scripts which call scripts end in one table.
 begin_stages() {
@@ -70,27 +72,34 @@ begin_stages() {
     stages_are_mine=1
 }
 
-# stage NAME COMMAND...: runs it, prints its seconds, and ends everything where it fails
+# cpu_seconds FILE: of what `times` wrote there: user and system time of children
+cpu_seconds() { awk 'NR == 2 { split($0, part, /[ms ]+/); print int((part[1] + part[3]) * 60 + part[2] + part[4]) }' "$1"; }
+
+# stage NAME COMMAND...: runs it, prints its seconds and those of its CPU time, and ends everything where it fails
 stage() {
-    local name=$1 started=$SECONDS status=0
+    local name=$1 started=$SECONDS status=0 spent took
     shift
     if lane_has_failed; then
         join_lane
     fi
     printf '\n==> %s\n' "$name"
+    spent=$(mktemp)
     set +e
     (
         set -e
         "$@"
+        times >"$spent"
     )
     status=$?
     set -e
+    took="$((SECONDS - started)) s, $(cpu_seconds "$spent") s of CPU time"
+    rm -f "$spent"
     if [[ $status -ne 0 ]]; then
         printf 'FAILED: stage %s, exit %d, after %d s\n' "$name" "$status" $((SECONDS - started)) >&2
         exit "$status"
     fi
-    printf '<== %s: %d s\n' "$name" $((SECONDS - started))
-    printf '%-40s %5d s\n' "$name" $((SECONDS - started)) >>"$SUPERPIPE_STAGES"
+    printf '<== %s: %s\n' "$name" "$took"
+    printf '%-40s %s\n' "$name" "$took" >>"$SUPERPIPE_STAGES"
 }
 
 # lane NAME COMMAND...: a stage in the background, beside those that follow, which ends everything once it has failed. What it prints is

@@ -41,7 +41,9 @@ format() {
 clippy() {
     local deny features package feature
     read -ra deny <<<"$(warnings)"
-    cargo clippy --locked --workspace --all-targets -- "${deny[@]}"
+    cargo clippy --locked --workspace "${all_features[@]}" --all-targets -- "${deny[@]}"
+    # a test that runs by its name only
+    cargo clippy --locked --workspace "${all_features[@]}" --test limits -- "${deny[@]}"
     # As a user builds it: tests, tools and benchmarks have the feature internals.
     cargo clippy --locked -p superpipe --lib -- "${deny[@]}"
     features=$(scripts/features.sh)
@@ -104,7 +106,7 @@ ffi/fabric/shm/socket.rs             waits for a packet
 ffi/metrics/publisher.rs             time of the first copy
 ffi/metrics/reader.rs                tells when it has read
 ffi/poller.rs                        the shell of many drivers
-ffi/poller/round.rs                  the same
+ffi/poller/call.rs                   the same
 ffi/verbs/src/wait.rs                waits for an event
 ffi/waitable/connecting.rs           a driver that a program waits for
 ffi/waitable/connection.rs           the same
@@ -188,11 +190,12 @@ stage sources sources
 stage bindings scripts/bindings.sh --check
 stage documentation documentation
 if ! have_deny && strict; then
-    stage install-cargo-deny cargo install --locked cargo-deny
+    # not optimized: to build it takes a minute, and to run it a second
+    stage install-cargo-deny env CARGO_PROFILE_DEV_DEBUG=none cargo install --locked --debug cargo-deny
 fi
 if have_deny; then
     stage dependencies cargo deny --locked --workspace check bans licenses sources
 else
-    left_out dependencies "cargo-deny is missing; it takes minutes to build; type: cargo install --locked cargo-deny"
+    left_out dependencies "cargo-deny is missing; it takes a minute to build; type: cargo install --locked --debug cargo-deny"
 fi
 end_stages

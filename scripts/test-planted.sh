@@ -44,6 +44,7 @@ stage planted-bugs planted_bugs
 stage planted-table table_is_true
 stage planted-explored explored "of another layout" EpochUnzeroed
 stage planted-lent explored "lending: cancel, 1 message" BorrowEndedEarly RemoteEndNotNotified RemoteEndNotAwaited ClaimOfAnother
+stage planted-given-up explored "receiver aborts and gives up" GrantForgotten
 stage planted-split explored "direct, offering" StaleOfferTaken OfferOutlives TailBeforeFin FinBeforeTail WithdrawnWhileOffered
 stage planted-laps explored "windows" LapBeforeForgotten RefillWithoutRoom
 stage planted-groups explored "groups of 2" GroupFlaggedEarly NextGroupTaken

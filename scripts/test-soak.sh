@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The soaks in an optimized build, over the std API and shared memory (docs/testing.md): for 45 s two processes, the sender stopped and
-# continued at random; for two minutes 64 connections within a budget of 16 MiB. With arguments one soak alone: --seconds, --seed, --round,
-# --help; crowd --seconds, crowd --help.
+# continued at random; for a minute 64 connections within a budget of 16 MiB; for 40 s connections that come and go, of processes that are
+# stopped and killed. With arguments one soak alone: --seconds, --seed, --round, --help; crowd --help; visitors --help.
 . "$(dirname "$0")/lib.sh"
 
 need_rust
@@ -13,5 +13,6 @@ if [[ $# -gt 0 ]]; then
 else
     stage soak "$target/checks/superpipe-soak"
     stage crowd "$target/checks/superpipe-soak" crowd
+    stage visitors "$target/checks/superpipe-soak" visitors
 fi
 end_stages

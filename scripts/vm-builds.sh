@@ -4,7 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 
 # Tests of superpipe-verbs and superpipe that get their devices from SUPERPIPE_RDMA. Built together, on all cores.
-readonly programs=(verbs rdma claims scripted) examples=(rdma write)
+readonly programs=(verbs rdma claims scripted many poller) examples=(rdma write loan)
+# Two packages have a test of the name api: where its source is, and what it is called in a guest.
+declare -rA apis=([ffi/tests/api]=api [async/tests/api]=tokio)
 
 need_rust
 begin_stages
@@ -20,8 +22,20 @@ link() {
         ln -sfn "$file" "$directory/$prefix$name"
     done
 }
+link_apis() {
+    local source file built
+    built=$(cat)
+    for source in "${!apis[@]}"; do
+        file=$(sed -nE "s#.*\"src_path\":\"[^\"]*/$source/main.rs\".*\"executable\":\"([^\"]+)\".*#\1#p" <<<"$built")
+        [[ -x $file ]] || die "cargo has not said where it built $source"
+        ln -sfn "$file" "$directory/${apis[$source]}"
+    done
+}
 build_programs() {
-    cargo test "${tested[@]}" --message-format json "${programs[@]/#/--test=}" --no-run | link '' "${programs[@]}"
+    local built
+    built=$(cargo test "${tested[@]}" --message-format json "${programs[@]/#/--test=}" --test=api --no-run)
+    link '' "${programs[@]}" <<<"$built"
+    link_apis <<<"$built"
     cargo build "${tested[@]}" --message-format json --profile test "${examples[@]/#/--example=}" | link example- "${examples[@]}"
 }
 stage vm-tools cargo build --locked --release -p superpipe-tools

@@ -84,7 +84,7 @@ node_devices() {
 
 # boot HOST LINE: a guest in the background, until $deadline at most, and readers of its output
 boot() {
-    local host=$1 line=$2 devices=() index cpu left=$((deadline - SECONDS))
+    local host=$1 line=$2 devices=() index cpu rate left=$((deadline - SECONDS))
     mkdir "$work/$host"
     {
         environment "$host"
@@ -111,8 +111,16 @@ boot() {
     readers+=($!)
 
     case ${SUPERPIPE_VM_ACCEL:-$(accelerator)} in
-    kvm) cpu=(-accel kvm -cpu host) ;;
-    *) cpu=(-accel tcg,thread=multi -cpu max,la57=off,erms=off,fsrm=off,smap=off,smep=off) ;;
+    kvm)
+        cpu=(-accel kvm -cpu host)
+        rate=
+        ;;
+    *)
+        cpu=(-accel tcg,thread=multi -cpu max,la57=off,erms=off,fsrm=off,smap=off,smep=off)
+        # The counter of an emulated CPU is that of the host. A guest's kernel measures its rate beside emulated timers, and on a busy host
+        # it found a fifth of it: the guest's clock then goes five times too fast.
+        rate=$("$guest/tsc-khz")
+        ;;
     esac
     # whoever is killed, by whatever signal, takes along what it started
     (
@@ -120,7 +128,7 @@ boot() {
         exec setpriv --pdeathsig TERM timeout --kill-after 2 "$((left > 0 ? left : 1))" setpriv --pdeathsig KILL \
             qemu-system-x86_64 -no-user-config -nodefaults -machine q35 "${cpu[@]}" -smp "$cpus,sockets=$nodes" -m "$((memory / nodes * nodes))" \
             -display none -no-reboot -serial "file:$host/console" \
-            -kernel "$guest/vmlinux" -initrd "$guest/initramfs" -append "$(kernel_line "$host")" \
+            -kernel "$guest/vmlinux" -initrd "$guest/initramfs" -append "$(kernel_line "$host" "$rate")" \
             -device virtio-serial-pci,max_ports=4 "${devices[@]}"
     ) </dev/null >"$work/$host/qemu" 2>&1 &
     qemu[host]=$!
@@ -139,17 +147,18 @@ await_up() {
 
 # A kernel that fails ends the guest at once, and what blocks for 30 s in it is printed on the console. What waits for
 # hardware or guards against strangers is left out.
-kernel_line() { # HOST
+kernel_line() { # HOST [KHZ]
     echo "superpipe.host=$1 console=ttyS0 loglevel=5 panic=-1 oops=panic sysrq_always_enabled=1" \
         "sysctl.kernel.hung_task_timeout_secs=30" \
-        "nokaslr mitigations=off nowatchdog audit=0 random.trust_cpu=on tsc=reliable clocksource=tsc no_timer_check"
+        "nokaslr mitigations=off nowatchdog audit=0 random.trust_cpu=on tsc=reliable clocksource=tsc no_timer_check${2:+ tsc_early_khz=$2}"
 }
 
 # outcome HOST STATUS: sets $result from what the guest left and timeout's status, and says what there is to say
 outcome() {
     local host=$1 ended=$2 console_file=$work/$1/console name panic lost=1
     name=$([[ $hosts == 1 ]] && echo "the guest" || echo "host $host")
-    touch "$console_file"
+    # one that was ended as it began has neither
+    touch "$console_file" "$work/$host/qemu"
     panic=$(grep -aoE -m 1 'Kernel panic.*' "$console_file" | tr -d '\r') || true
     if [[ -n $panic ]]; then
         result=$panicked

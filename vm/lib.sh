@@ -9,7 +9,7 @@ vm=$root/vm
 
 # One cache for all trees of a user: what is in it comes from Debian's packages, and from $recipe.
 cache=${SUPERPIPE_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/superpipe/vm}
-recipe=$(cat "$vm/prepare" "$vm/guest/init" | sha256sum | head -c 12)
+recipe=$(cat "$vm/prepare" "$vm/guest/init" "$vm/tsc_khz.rs" | sha256sum | head -c 12)
 
 # Exit codes of vm/run that are not the command's, and vm/prepare's for a host that cannot have a guest.
 # shellcheck disable=SC2034 # for those who source this

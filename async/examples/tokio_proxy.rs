@@ -2,7 +2,8 @@
 //!
 //!     client ── TCP ──▶ entrance ══ superpipe ══▶ exit ── TCP ──▶ server
 //!
-//! Here all of them are tasks of one program, and the server sends everything back. `cargo run -p superpipe-tokio --example tokio_proxy`
+//! Here all of them are tasks of one program, and the server sends everything back. `cargo run -p superpipe-tokio --example tokio_proxy`. With an
+//! argument, the proxies meet at that address, such as `verbs:HOST:0` of an RDMA device of this host.
 
 use core::time::Duration;
 use std::io;
@@ -105,7 +106,8 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let server_addr = server.local_addr()?.to_string();
     tokio::spawn(echo_server(server));
 
-    let entrances = Listener::bind(&"localhost:0".parse()?, Options::default())?;
+    let between = std::env::args().nth(1).unwrap_or_else(|| "localhost:0".into());
+    let entrances = Listener::bind(&between.parse()?, Options::default())?;
     let exit_addr = entrances.local_addr().clone();
     tokio::spawn(exit(entrances, server_addr));
 

@@ -41,8 +41,8 @@
 //! | [`flush`](Connection::flush), [`peek`](Connection::peek) | nothing changes |
 //! | [`SendStream`], [`RecvStream`] | a call on one: nothing is lost. The stream itself, before its end: it is cancelled, or the rest is rejected |
 //!
-//! Every wait ends with `Timeout` if the peer shows no life for [`Options::idle_timeout`]; for other deadlines there is `tokio::time::timeout`. While no future of a connection is polled, nobody sends its keepalives:
-//! an end that works for longer than its peer's idle timeout lets a [`peek`](Connection::peek) wait beside, as in `select!`.
+//! Every wait ends with `Timeout` if the peer shows no life for [`Options::idle_timeout`], up to a quarter of that later; for other deadlines there is `tokio::time::timeout`. While no future of a connection is polled, nobody sends its keepalives:
+//! an end that works for longer than its peer's idle timeout lets a [`peek`](Connection::peek) wait beside, as in `select!`. Once a message is there, a `peek` is done at once and keeps nothing alive: such an end receives first, or its peer has a longer idle timeout.
 
 mod connection;
 mod listener;

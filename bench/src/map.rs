@@ -103,6 +103,43 @@ impl SharedMapping {
         unsafe { kernel.copy(destination, source, bytes) }
     }
 
+    /// Returns bytes of the mapping, to write a message in place.
+    ///
+    /// # Safety
+    /// 1. While the slice lives, and until a Release store after it and the Acquire load that pairs with that, no other process touches
+    ///    these bytes.
+    /// 2. This process makes no other reference to them while the slice lives.
+    ///
+    /// # Panics
+    /// If the range is not inside the mapping.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the mapping is memory that processes share; the caller's 2 keeps references apart"
+    )]
+    #[must_use]
+    pub unsafe fn slice_mut(&self, at: usize, bytes: usize) -> &mut [u8] {
+        let start = self.at(at, bytes);
+        // SAFETY: in range by `at()`, and mapped for writing as long as `self` lives; bytes need no alignment and are initialized; nobody else
+        // touches them by the caller's 1 and 2.
+        unsafe { slice::from_raw_parts_mut(start, bytes) }
+    }
+
+    /// Returns bytes of the mapping, to read a message in place.
+    ///
+    /// # Safety
+    /// 1. An Acquire load before this call paired with the Release store after the bytes were written, and nobody writes them while the
+    ///    slice lives.
+    ///
+    /// # Panics
+    /// If the range is not inside the mapping.
+    #[must_use]
+    pub unsafe fn slice(&self, at: usize, bytes: usize) -> &[u8] {
+        let start = self.at(at, bytes);
+        // SAFETY: in range by `at()`, and mapped as long as `self` lives; bytes need no alignment and are initialized; nobody writes them by the
+        // caller's 1.
+        unsafe { slice::from_raw_parts(start, bytes) }
+    }
+
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         let len = self.0.len();
         assert!(at <= len && bytes <= len - at, "{at} + {bytes} is outside of {len}");

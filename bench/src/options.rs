@@ -42,6 +42,36 @@ pub struct Common {
     pub json: bool,
 }
 
+/// Options of every program whose contestants have a slice of time in each round. A program sets other defaults by `mut_arg`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Slices {
+    /// The two cores, the measuring process's first
+    #[arg(long, default_value = "0,1", value_name = "A,B")]
+    pub cores: Cores,
+    /// Rounds, in which each kind has a slice
+    #[arg(long, default_value = "9", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: u16,
+    /// Milliseconds of a slice
+    #[arg(long, default_value = "20")]
+    pub slice_ms: u64,
+    /// Print medians as JSON, instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Only show that everything works: one short round
+    #[arg(long)]
+    pub quick: bool,
+}
+
+impl Slices {
+    /// Makes this one round with slices of so many milliseconds, if it is to be quick. Returns true then.
+    pub fn shorten(&mut self, slice_ms: u64) -> bool {
+        if self.quick {
+            (self.rounds, self.slice_ms) = (1, slice_ms);
+        }
+        self.quick
+    }
+}
+
 /// Further options of the limits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Limit {

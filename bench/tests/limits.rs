@@ -16,6 +16,7 @@ const ONE_COPY: &str = env!("CARGO_BIN_EXE_limit_one_copy");
 const FIRST_MESSAGE: &str = env!("CARGO_BIN_EXE_first_message");
 const IDLE: &str = env!("CARGO_BIN_EXE_idle");
 const ADAPTING: &str = env!("CARGO_BIN_EXE_adapting");
+const LOANS: &str = env!("CARGO_BIN_EXE_loans");
 const QUICK: [&str; 3] = ["--json", "--seconds-per-config", "0.0001"];
 const FIGURES: [&str; 7] = ["min_us", "p50_us", "avg_us", "p99_us", "p999_us", "max_us", "gb_per_s"];
 
@@ -237,6 +238,37 @@ fn idle_connections_are_compared_inside_rounds() {
     // A page at each end, counted once. Other mappings of the process are not superpipe's.
     let pages = number("resident_bytes", "max") / result["connections"].as_f64().expect("a number") / 4096.0;
     assert!((1.0..=2.0).contains(&pages), "{result}");
+}
+
+#[test]
+fn loans_are_compared_with_a_ring_that_is_used_in_place() {
+    let Some(_cores) = take_cores() else { return };
+    // Messages of a line, of odd blocks, and of more than the default landing buffer.
+    let args = ["--quick", "--json", "--sizes", "8,4104,100000,64K,1M"];
+    let output = Command::new(LOANS).args(args).output().expect("it was built");
+    let results = results(&output);
+    assert_eq!(results.len(), 5);
+    for result in results {
+        let ways = result["ways"].as_object().expect("one object per way");
+        assert!(ways.keys().eq(["copy", "ring", "slices", "spans"]), "{result}");
+        for way in ways.values() {
+            let number = |name: &str| way[name]["median"].as_f64().expect("a number");
+            assert!(number("gb_per_s") > 0.0 && number("over_ring") > 0.0, "{result}");
+        }
+        assert_eq!(ways["ring"]["over_ring"]["median"].as_f64(), Some(1.0));
+    }
+}
+
+#[test]
+fn loans_detect_a_wrong_word_by_each_way() {
+    let Some(_cores) = take_cores() else { return };
+    for way in ["ring", "slices", "spans", "copy"] {
+        let args = ["--quick", "--sizes", "100000", "--flip-word", way];
+        let output = Command::new(LOANS).args(args).output().expect("it was built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains("wrong contents") && said.contains(&format!("by {way}")), "{said}");
+    }
 }
 
 #[test]

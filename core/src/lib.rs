@@ -16,6 +16,7 @@
 //! | `endpoint` | one end: both halves, mailbox, acknowledgements, notifications |
 //! | `fabric` | the trait that a fabric implements |
 //! | [`driver`] | operations, waits, keepalives, handshake |
+//! | [`polling`] | many connections in one thread: turns, sleeps, keys |
 //! | [`plan`] | the cost model of the papers: what each protocol takes |
 //!
 //! The protocol is numbered in `docs/wire.md`, which the code cites; how the parts fit is in
@@ -51,6 +52,7 @@ mod memory;
 mod nanos;
 pub mod plan;
 mod planning;
+pub mod polling;
 mod protocol;
 mod receive;
 pub mod recorder;
@@ -89,4 +91,4 @@ pub use wire::layout::{
 };
 pub use wire::line::{LINE_BYTES, Line};
 pub use wire::notification::{NOTIFICATIONS_MIN, Notification};
-pub use wire::word;
+pub use wire::{sequence_lock, sleep_word, word};

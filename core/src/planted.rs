@@ -122,6 +122,8 @@ pub enum Bug {
     RemoteEndNotAwaited,
     /// A borrow of memory ends before the memory is deregistered.
     BorrowEndedEarly,
+    /// Memory that the peer may write is deregistered at once if its receive is given up after a close.
+    GrantForgotten,
     /// The claim of a CTS is used for the open transfer, whichever it names.
     ClaimOfAnother,
     /// The small landing buffer is not released once it was left.
@@ -166,6 +168,14 @@ pub enum Bug {
     WithdrawnWhileOffered,
     /// The planner takes the way that takes longest.
     PlannerTakesWorst,
+    /// A connection that is armed does not look once more after it has asked for a wake-up.
+    ArmMissesByte,
+    /// A key of what was removed from a poller names what is in its slot now.
+    StaleKeyTaken,
+    /// Each round of a poller begins with the same connection.
+    RoundUnfair,
+    /// All of the time for which this process was stopped counts as the peer's silence.
+    StopIsSilence,
     /// A landing buffer that a job provisions holds what its place held before, of another layout. The explorer's fabric plants it.
     #[cfg(superpipe_planted)]
     EpochUnzeroed,
@@ -185,7 +195,7 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 #[cfg(superpipe_planted)]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 78] = [
         Self::AckNotAwaited,
         Self::CompletionNotAwaited,
         Self::CreditTwice,
@@ -236,6 +246,7 @@ impl Bug {
         Self::RemoteEndNotNotified,
         Self::RemoteEndNotAwaited,
         Self::BorrowEndedEarly,
+        Self::GrantForgotten,
         Self::ClaimOfAnother,
         Self::SmallBufferKept,
         Self::ExposedNotShared,
@@ -258,6 +269,10 @@ impl Bug {
         Self::WindowNeverTriesAgain,
         Self::WindowFlaps,
         Self::PlannerTakesWorst,
+        Self::ArmMissesByte,
+        Self::StaleKeyTaken,
+        Self::RoundUnfair,
+        Self::StopIsSilence,
         Self::EpochUnzeroed,
     ];
 }

@@ -13,6 +13,7 @@ use crate::address::Address;
 use crate::budget::{Budget, MemoryKind};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
+use crate::fabric::Shards;
 use crate::options::Options;
 use crate::os::clock::until;
 use crate::os::descriptors::{lack_of_descriptors, limit};
@@ -75,6 +76,11 @@ impl Acceptor {
         &self.listeners
     }
 
+    /// Has connections from here on share what those of a poller share.
+    pub(crate) fn share(&mut self, shards: &Shards) {
+        self.listeners.share(shards);
+    }
+
     /// Returns the descriptors that become ready when a client connects.
     pub(crate) fn interests(&self) -> heapless::Vec<PollFd<'_>, 2> {
         self.listeners.interests()
@@ -85,10 +91,15 @@ impl Acceptor {
         !self.listeners.why_unreachable().is_empty()
     }
 
+    /// Returns true if a client has begun, and is not a connection yet.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.half_open.is_empty()
+    }
+
     /// Returns true if [`try_accept`](Self::try_accept) has something to do at once or soon, without a descriptor of [`interests`](Self::interests) that becomes ready: half-open connections,
     /// or clients that have not been accepted.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.half_open.is_empty() || self.lacks_descriptors || poll_now(&mut self.interests())
+        self.has_begun() || self.lacks_descriptors || poll_now(&mut self.interests())
     }
 
     /// Waits for the next connection.

@@ -41,6 +41,8 @@ pub(crate) trait DriverAccess: fmt::Debug + Send + 'static {
 
     /// Holds the driver. Waits until the other half releases it.
     fn hold(&mut self) -> Self::Held<'_>;
+    /// Looks at the driver. Waits until the other half releases it.
+    fn inspect<R>(&self, work: impl FnOnce(&HostDriver<Self::Fabric>) -> R) -> R;
     /// Holds the driver. Returns `None` if the other half holds it for longer than an attempt takes.
     fn try_hold(&mut self) -> Option<Self::Held<'_>>;
     /// Yields to the other half if that was refused a turn. Returns true if another thread may have had the core meanwhile.

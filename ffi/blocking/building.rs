@@ -1,21 +1,22 @@
 //! Messages that are built in place.
 
 use superpipe_core::driver::Drive;
-use superpipe_core::{RefusedReserve, RefusedSend, ReservedMessage};
+use superpipe_core::{Endpoint, RefusedReserve, RefusedSend, ReservedMessage};
 
+use super::Blocking;
 use super::access::DriverAccess;
 use super::waiting::Waiting;
-use super::{Blocking, Exclusive};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::outcome::TryReserve;
 use crate::reserved::Reserved;
 
-impl<F: HostFabric> Blocking<Exclusive<F>> {
+impl<A: DriverAccess> Blocking<A> {
     /// Reserves space for a message, if there is room.
     pub(crate) fn try_reserve(&mut self, tag: u64, bytes: usize) -> Result<TryReserve, Error> {
-        let host = self.access().hold();
+        let Some(mut held) = self.access().try_hold() else { return Ok(TryReserve::Pending) };
+        let host = &mut *held;
         let reserved = host.driver.endpoint_mut().reserve_message(&mut host.fabric, tag, length(bytes));
         match reserved {
             Ok(message) => Ok(TryReserve::Reserved(Reserved { message, owner: host.id })),
@@ -29,14 +30,17 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
                 Ok(TryReserve::Pending)
             }
             Err(RefusedReserve::TooLong { bytes_max }) => Err(too_long(bytes, bytes_max)),
-            Err(RefusedReserve::Closed) => Err(self.end()),
+            Err(RefusedReserve::Closed) => Err(end(host.driver.endpoint())),
         }
     }
 
     /// Waits for room, and reserves space for a message.
     pub(crate) fn reserve(&mut self, tag: u64, bytes: usize, deadline: Deadline) -> Result<Reserved, Error> {
-        let endpoint = self.host().driver.endpoint();
-        if endpoint.is_building() && endpoint.closed().is_none() {
+        let is_open = self.inspect(|host| {
+            let endpoint = host.driver.endpoint();
+            endpoint.is_building() && endpoint.closed().is_none()
+        });
+        if is_open {
             return Err(already_open());
         }
         let reserved = self.access().wait(deadline, |driver, fabric| {
@@ -48,13 +52,13 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
             }
         })?;
         let message = reserved.map_err(|bytes_max| too_long(bytes, bytes_max))?;
-        Ok(Reserved { message, owner: self.host().id })
+        Ok(Reserved { message, owner: self.inspect(|host| host.id) })
     }
 
     /// Copies bytes to their place in a message.
     pub(crate) fn copy_into(&mut self, reserved: &Reserved, offset: usize, from: &[u8]) -> Result<(), Error> {
         let message = self.open_message(reserved)?;
-        let host = self.access().hold();
+        let host = &mut *self.access().hold();
         let has_copied = u32::try_from(offset).is_ok_and(|offset| {
             host.driver.endpoint_mut().copy_into_message(&mut host.fabric, message, offset, from)
         });
@@ -71,11 +75,11 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     /// Sends a message that is complete.
     pub(crate) fn commit_message(&mut self, reserved: &Reserved) -> Result<(), Error> {
         let message = self.open_message(reserved)?;
-        let host = self.access().hold();
+        let host = &mut *self.access().hold();
         match host.driver.endpoint_mut().commit_message(&mut host.fabric, message) {
             Ok(()) => Ok(()),
             Err(RefusedSend::NotOpen) => Err(not_open()),
-            Err(_) => Err(self.end()),
+            Err(_) => Err(end(host.driver.endpoint())),
         }
     }
 
@@ -88,32 +92,31 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Returns the message in core, if it is one of this connection that is open.
     pub(crate) fn open_message(&self, reserved: &Reserved) -> Result<ReservedMessage, Error> {
-        let host = self.host();
-        if reserved.owner != host.id {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "the space was reserved on another connection: use it with that one",
-            ));
-        }
-        if host.driver.endpoint().is_reserved(reserved.message) {
-            Ok(reserved.message)
-        } else {
-            Err(self.end())
-        }
+        self.inspect(|host| {
+            if reserved.owner != host.id {
+                return Err(Error::new(
+                    ErrorKind::Usage,
+                    "the space was reserved on another connection: use it with that one",
+                ));
+            }
+            let endpoint = host.driver.endpoint();
+            if endpoint.is_reserved(reserved.message) { Ok(reserved.message) } else { Err(end(endpoint)) }
+        })
     }
 
     /// Returns address and bytes of the span that has a message from its byte `offset` on.
     pub(crate) fn message_span(&self, message: ReservedMessage, offset: u32) -> Option<(*mut u8, u32)> {
-        let host = self.host();
-        let endpoint = host.driver.endpoint();
-        let (memory, at, bytes) = endpoint.message_span(message, offset)?;
-        Some((host.fabric.place_in(endpoint.link(), memory, at, bytes), bytes))
+        self.inspect(|host| {
+            let endpoint = host.driver.endpoint();
+            let (memory, at, bytes) = endpoint.message_span(message, offset)?;
+            Some((host.fabric.place_in(endpoint.link(), memory, at, bytes), bytes))
+        })
     }
+}
 
-    /// Returns the error of a call for a message that the end of the connection has ended.
-    fn end(&self) -> Error {
-        self.host().driver.endpoint().closed().map_or_else(not_open, Error::closed)
-    }
+/// Returns the error of a call for a message that the end of the connection has ended.
+fn end<F: HostFabric>(endpoint: &Endpoint<F>) -> Error {
+    endpoint.closed().map_or_else(not_open, Error::closed)
 }
 
 /// Returns the bytes for core, which refuses what is longer than a landing buffer can be.

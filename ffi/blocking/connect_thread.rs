@@ -10,15 +10,17 @@ use super::new_connection::ReadyConnection;
 use crate::address::Address;
 use crate::deadline::Deadline;
 use crate::error::Error;
+use crate::fabric::Shards;
 use crate::options::Options;
 use crate::os::wakeup::Wakeup;
 
-/// Threads of one poller that connect, and what wakes it when one ends.
+/// Threads of one poller that connect, what wakes it when one ends, and what its connections share.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectThreads {
     count: Arc<AtomicU32>,
     most: u32,
     wakeup: Wakeup,
+    shards: Option<Shards>,
 }
 
 /// A thread that connects. Dropping it has the thread give up.
@@ -61,7 +63,12 @@ impl Drop for Running {
 
 impl ConnectThreads {
     pub(crate) fn new(most: u32, wakeup: Wakeup) -> Self {
-        Self { count: Arc::new(AtomicU32::new(0)), most, wakeup }
+        Self { count: Arc::new(AtomicU32::new(0)), most, wakeup, shards: None }
+    }
+
+    /// Has connections share what those of a poller share.
+    pub(crate) fn sharing(self, shards: Shards) -> Self {
+        Self { shards: Some(shards), ..self }
     }
 
     /// Returns true if one more may begin.
@@ -86,9 +93,14 @@ impl ConnectThreads {
         let (address, its_flag) = (address.clone(), Arc::clone(&flag));
         let connecting = move || {
             // Dropped last, after the result was sent and its flag given back.
-            let _running = running;
+            let running = running;
             let options_of_thread = Options { interrupt: Some(its_flag.0), ..options };
-            let connected = connect(&address, options_of_thread, Deadline::at_time(deadline_ns));
+            let connected = connect(
+                &address,
+                options_of_thread,
+                running.0.shards.as_ref(),
+                Deadline::at_time(deadline_ns),
+            );
             // Nobody takes it if the connect was given up.
             let _ = result.send(connected);
             drop(its_flag);

@@ -64,6 +64,11 @@ impl<F: HostFabric> DriverAccess for Exclusive<F> {
     }
 
     #[inline]
+    fn inspect<R>(&self, work: impl FnOnce(&HostDriver<F>) -> R) -> R {
+        work(self)
+    }
+
+    #[inline]
     fn try_hold(&mut self) -> Option<&mut HostDriver<F>> {
         Some(self)
     }

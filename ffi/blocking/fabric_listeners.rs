@@ -14,6 +14,7 @@ use crate::address::Address;
 #[cfg(not(feature = "verbs"))]
 use crate::address::NO_RDMA;
 use crate::error::{Error, ErrorKind};
+use crate::fabric::Shards;
 #[cfg(feature = "verbs")]
 use crate::fabric::rdma::Listener as RdmaListener;
 use crate::fabric::shm::{BindError, Listener as ShmListener, ShmAddress, SocketError};
@@ -39,6 +40,8 @@ pub(crate) struct FabricListeners {
     #[cfg(feature = "verbs")]
     rdma: Option<RdmaListener>,
     why_no_rdma: Option<String>,
+    /// Resources that connections share, if a poller accepts them.
+    shards: Option<Shards>,
     /// The fabric that is asked for a client first next time.
     is_rdma_turn: bool,
     address: Address,
@@ -57,6 +60,7 @@ impl FabricListeners {
             #[cfg(feature = "verbs")]
             rdma: None,
             why_no_rdma: None,
+            shards: None,
             is_rdma_turn: false,
             address: address.clone(),
         };
@@ -159,6 +163,11 @@ impl FabricListeners {
         None
     }
 
+    /// Has connections from here on share what those of a poller share.
+    pub(super) fn share(&mut self, shards: &Shards) {
+        self.shards = Some(shards.clone());
+    }
+
     /// Takes the next client of either fabric. The fabrics take turns, so that failing attempts on one do not delay the other.
     pub(super) fn try_accept(
         &mut self,
@@ -197,7 +206,9 @@ impl FabricListeners {
         options: Options,
         now_ns: u64,
     ) -> Result<Option<Box<dyn PendingConnection>>, Error> {
-        self.rdma.as_mut().map_or(Ok(None), |listener| rdma::open(listener, options, now_ns))
+        self.rdma
+            .as_mut()
+            .map_or(Ok(None), |listener| rdma::open(listener, options, self.shards.as_ref(), now_ns))
     }
 
     #[cfg(not(feature = "verbs"))]

@@ -166,14 +166,11 @@ impl<F: HostFabric> DriverAccess for Half<F> {
     const IS_SHARED: bool = true;
 
     fn hold(&mut self) -> HeldHalf<'_, F> {
-        let mut refused = 0;
-        loop {
-            if let Some(guard) = self.try_lock_briefly() {
-                return guard;
-            }
-            refused += 1;
-            pause_after_refusals(refused);
-        }
+        self.lock()
+    }
+
+    fn inspect<R>(&self, work: impl FnOnce(&HostDriver<F>) -> R) -> R {
+        work(&self.lock())
     }
 
     #[inline]
@@ -246,6 +243,17 @@ impl<F: HostFabric> DriverAccess for Half<F> {
 }
 
 impl<F: HostFabric> Half<F> {
+    fn lock(&self) -> HeldHalf<'_, F> {
+        let mut refused = 0;
+        loop {
+            if let Some(guard) = self.try_lock_briefly() {
+                return guard;
+            }
+            refused += 1;
+            pause_after_refusals(refused);
+        }
+    }
+
     #[inline]
     fn try_lock_briefly(&self) -> Option<HeldHalf<'_, F>> {
         for _ in 0..LOCK_TRIES {

@@ -3,20 +3,21 @@
 use superpipe_core::driver::Drive;
 use superpipe_core::{Loan, RefusedLoan};
 
+use super::Blocking;
 use super::access::DriverAccess;
 use super::receiving::claimed;
 use super::waiting::Waiting;
-use super::{Blocking, Exclusive};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::fabric::HostFabric;
 use crate::loan;
 use crate::outcome::TryRecvLoan;
 
-impl<F: HostFabric> Blocking<Exclusive<F>> {
+impl<A: DriverAccess> Blocking<A> {
     /// Receives the next message in place, if all of it is in the landing buffer.
     pub(crate) fn try_recv_loan(&mut self) -> Result<TryRecvLoan, Error> {
-        let host = self.access().hold();
+        let Some(mut held) = self.access().try_hold() else { return Ok(TryRecvLoan::Nothing) };
+        let host = &mut *held;
         match host.driver.try_recv_loan(&mut host.fabric) {
             Ok(Some(loan)) => Ok(TryRecvLoan::Loan(loan::Loan { loan, owner: host.id })),
             Ok(None) => {
@@ -64,7 +65,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     /// Gives a loan back.
     pub(crate) fn give_back(&mut self, loan: &loan::Loan) -> Result<(), Error> {
         let held = self.held(loan)?;
-        let host = self.access().hold();
+        let host = &mut *self.access().hold();
         host.driver.endpoint_mut().give_back(&mut host.fabric, held);
         Ok(())
     }
@@ -77,7 +78,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         to: &mut [u8],
     ) -> Result<(), Error> {
         let held = self.held(loan)?;
-        let host = self.access().hold();
+        let host = &mut *self.access().hold();
         let has_copied = u32::try_from(offset).is_ok_and(|offset| {
             host.driver.endpoint_mut().copy_from_loan(&mut host.fabric, held, offset, to)
         });
@@ -93,8 +94,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Returns the loan in core, if it is one of this connection that is held.
     pub(crate) fn held(&self, loan: &loan::Loan) -> Result<Loan, Error> {
-        let host = self.host();
-        if loan.owner == host.id && host.driver.endpoint().holds_loan(loan.loan) {
+        if self.inspect(|host| loan.owner == host.id && host.driver.endpoint().holds_loan(loan.loan)) {
             Ok(loan.loan)
         } else {
             Err(Error::new(
@@ -105,11 +105,12 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     }
 
     /// Returns address and bytes of the span that has the payload of a loan from its byte `offset` on.
-    pub(crate) fn loan_span(&self, loan: Loan, offset: u32) -> Option<(*const u8, u32)> {
-        let host = self.host();
-        let endpoint = host.driver.endpoint();
-        let (memory, at, bytes) = endpoint.loan_span(loan, offset)?;
-        Some((host.fabric.source_of(endpoint.link(), memory, at, bytes), bytes))
+    pub(crate) fn loan_span(&self, loan: Loan, offset: u32) -> Option<(*mut u8, u32)> {
+        self.inspect(|host| {
+            let endpoint = host.driver.endpoint();
+            let (memory, at, bytes) = endpoint.loan_span(loan, offset)?;
+            Some((host.fabric.source_of(endpoint.link(), memory, at, bytes).cast_mut(), bytes))
+        })
     }
 }
 

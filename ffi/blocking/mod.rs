@@ -119,14 +119,6 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         }
     }
 
-    /// Returns the driver.
-    fn host(&self) -> &HostDriver<F> {
-        match &self.access {
-            Some(access) => access,
-            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
-        }
-    }
-
     /// Splits the connection into two halves.
     pub(crate) fn split(self) -> [Blocking<Half<F>>; 2] {
         Half::split(self.into_access()).map(Into::into)
@@ -159,6 +151,14 @@ impl<A: DriverAccess> Blocking<A> {
         }
     }
 
+    /// Looks at the driver.
+    fn inspect<R>(&self, work: impl FnOnce(&HostDriver<A::Fabric>) -> R) -> R {
+        match &self.access {
+            Some(access) => access.inspect(work),
+            None => unreachable!("it is lent only inside `keep_alive_while`, which borrows the connection"),
+        }
+    }
+
     /// Returns the access to the driver.
     #[inline]
     fn access(&mut self) -> &mut A {
@@ -182,7 +182,27 @@ impl<A: DriverAccess> Blocking<A> {
 
     /// Waits until the peer has acknowledged everything that was sent.
     pub(crate) fn flush(&mut self, deadline: Deadline) -> Result<(), Error> {
+        if deadline.is_poll() {
+            return self.poll_flush();
+        }
         self.access().wait(deadline, |driver, _| driver.endpoint_mut().poll_delivered().then_some(()).into())
+    }
+
+    /// [`flush`](Self::flush) of one round.
+    fn poll_flush(&mut self) -> Result<(), Error> {
+        let Some(mut held) = self.access().try_hold() else { return Err(Error::deadline()) };
+        let host = &mut *held;
+        if host.driver.endpoint_mut().poll_delivered() {
+            return Ok(());
+        }
+        let has_moved = host.progress();
+        if host.driver.endpoint_mut().poll_delivered() {
+            return Ok(());
+        }
+        if !has_moved {
+            host.check_ended()?;
+        }
+        Err(Error::deadline())
     }
 
     /// Runs `work` while a helper thread sends keepalives.

@@ -17,7 +17,7 @@ use super::connect_thread::{ConnectThread, ConnectThreads};
 use super::dispatch::{AnyConnection, dispatch};
 use super::half_open::{OpenProgress, PendingConnection};
 use super::new_connection::ReadyConnection;
-use super::retry::{Backoff, ConnectFailure, may_pass};
+use super::retry::{Backoff, ConnectFailure, FLAG_NS, may_pass};
 use super::route::Route;
 use super::shm;
 use crate::address::Address;
@@ -41,8 +41,6 @@ pub(crate) struct PendingConnect {
     is_watched: bool,
 }
 
-/// Time between two looks at the interrupt flag of a connect that a thread makes.
-const FLAG_NS: u64 = 100_000_000;
 /// Time that a thread has beyond the deadline, to end what it has begun.
 const SLACK_NS: u64 = 1_000_000_000;
 
@@ -50,8 +48,8 @@ enum Stage {
     /// The next attempt begins at this time.
     Due(u64),
     HalfOpen(Box<dyn PendingConnection>),
-    /// A thread makes it. When to look whether it was interrupted.
-    Thread(ConnectThread, u64),
+    /// A thread makes it.
+    Thread(ConnectThread),
 }
 
 /// State of a connect.
@@ -99,7 +97,7 @@ impl PendingConnect {
     pub(crate) fn unwatched(&self) -> Option<[PollFd<'_>; 2]> {
         match &self.stage {
             Stage::HalfOpen(half_open) if !self.is_watched => Some(half_open.interests()),
-            Stage::HalfOpen(_) | Stage::Due(_) | Stage::Thread(..) => None,
+            Stage::HalfOpen(_) | Stage::Due(_) | Stage::Thread(_) => None,
         }
     }
 
@@ -109,14 +107,16 @@ impl PendingConnect {
     }
 
     /// Returns the time at which to drive it at the latest.
-    pub(crate) fn timeout_ns(&self) -> u64 {
-        match &self.stage {
+    pub(crate) fn timeout_ns(&self, now_ns: u64) -> u64 {
+        let stage_ns = match &self.stage {
             // Woken when a thread ends.
             Stage::Due(_) if !self.is_immediate => self.deadline_ns,
             Stage::Due(at_ns) => (*at_ns).min(self.deadline_ns),
             Stage::HalfOpen(half_open) => half_open.timeout_ns().min(self.deadline_ns),
-            Stage::Thread(_, at_ns) => *at_ns,
-        }
+            Stage::Thread(_) => self.deadline_ns.saturating_add(SLACK_NS),
+        };
+        let has_flag = self.options.interrupt.is_some();
+        if has_flag { stage_ns.min(now_ns.saturating_add(FLAG_NS)) } else { stage_ns }
     }
 
     /// Continues as far as possible without waiting.
@@ -148,7 +148,7 @@ impl PendingConnect {
                     self.failed(error, is_transient, now_ns)
                 }
             },
-            Stage::Thread(thread, look_ns) => match thread.poll() {
+            Stage::Thread(thread) => match thread.poll() {
                 Some(Some(Ok(mut connection))) => {
                     // It had that of its thread.
                     let interrupt = self.options.interrupt;
@@ -156,10 +156,7 @@ impl PendingConnect {
                     ConnectProgress::Done(connection)
                 }
                 Some(Some(Err(error))) => ConnectProgress::Failed(error),
-                None if now_ns < self.deadline_ns.saturating_add(SLACK_NS) => {
-                    *look_ns = now_ns.saturating_add(FLAG_NS);
-                    ConnectProgress::Pending
-                }
+                None if now_ns < self.deadline_ns.saturating_add(SLACK_NS) => ConnectProgress::Pending,
                 None | Some(None) => ConnectProgress::Failed(late(&self.address)),
             },
         }
@@ -168,7 +165,7 @@ impl PendingConnect {
     fn begin(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
         if !self.is_immediate {
             return match threads.has_room() {
-                true => self.begin_thread(now_ns, threads),
+                true => self.begin_thread(threads),
                 false if now_ns >= self.deadline_ns => ConnectProgress::Failed(late(&self.address)),
                 false => ConnectProgress::Pending,
             };
@@ -198,10 +195,10 @@ impl PendingConnect {
         }
     }
 
-    fn begin_thread(&mut self, now_ns: u64, threads: &ConnectThreads) -> ConnectProgress {
+    fn begin_thread(&mut self, threads: &ConnectThreads) -> ConnectProgress {
         match threads.begin(&self.address, self.options, self.deadline_ns) {
             Ok(thread) => {
-                self.stage = Stage::Thread(thread, now_ns.saturating_add(FLAG_NS));
+                self.stage = Stage::Thread(thread);
                 ConnectProgress::Pending
             }
             Err(error) => ConnectProgress::Failed(Error::new(

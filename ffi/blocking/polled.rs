@@ -2,47 +2,17 @@
 
 use core::sync::atomic::AtomicBool;
 
+use superpipe_core::driver::{Interest, Look, Seen, Tended};
+use superpipe_core::polling::Owner;
 use superpipe_core::{Counters, Nanos};
 
 use super::host_driver::HostDriver;
-pub(crate) use super::host_driver::PolledBy;
 use super::{Blocking, Exclusive};
 use crate::fabric::HostFabric;
-use crate::interest::Interest;
 use crate::os::poll::{PollFd, Polled, poll, poll_now};
 
 /// Longest time between two looks at a connection that waits for a wake-up: one may be lost.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-
-/// Result of a look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Something can be taken that was wanted.
-    pub(crate) is_readable: bool,
-    /// Something can be sent, and that was wanted.
-    pub(crate) is_writable: bool,
-    /// Progress was made.
-    pub(crate) has_moved: bool,
-    /// The connection has ended, and what arrived before is taken, or was left at an earlier look.
-    pub(crate) has_ended: bool,
-}
-
-/// State of a connection after a keepalive.
-pub(crate) struct Tended {
-    /// The peer's activity, which changes unless it is silent.
-    pub(crate) activity: u64,
-    /// Time of the next keepalive.
-    pub(crate) next: Nanos,
-    /// It is to be looked at in each round: something moved, a job goes on, or the peer is gone.
-    pub(crate) is_busy: bool,
-}
-
-/// What was left there by the look before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Blocks that were consumed when something could be taken, once the end of the connection was known: then nothing more arrives.
-    consumed: Option<u64>,
-}
 
 impl<F: HostFabric> Blocking<Exclusive<F>> {
     /// Returns the number of the connection, which no other one of this process has.
@@ -68,34 +38,36 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Returns who polls it.
     #[inline]
-    pub(crate) fn polled_by(&mut self) -> Option<PolledBy> {
+    pub(crate) fn polled_by(&mut self) -> Option<Owner> {
         self.access().polled_by
     }
 
     /// Sets who polls it from now on.
-    pub(crate) fn set_polled_by(&mut self, polled_by: Option<PolledBy>) {
-        self.access().polled_by = polled_by;
+    pub(crate) fn set_polled_by(&mut self, polled_by: Option<Owner>) {
+        let HostDriver { driver, fabric, polled_by: noted, .. } = &mut **self.access();
+        fabric.set_polled_by(driver.endpoint_mut().link_mut(), polled_by);
+        *noted = polled_by;
     }
 
-    /// Looks for what is wanted. Every few looks make a round of progress, and each one at a connection that may have ended.
+    /// Returns false if only a wake-up may bring what arrives while it is armed.
+    pub(crate) fn looks_while_armed(&mut self) -> bool {
+        self.access().looks_while_armed
+    }
+
+    /// Sets that.
+    #[cfg(feature = "internals")]
+    pub(crate) fn set_look_while_armed(&mut self, looks: bool) {
+        self.access().looks_while_armed = looks;
+    }
+
+    /// Looks for what is wanted.
     #[inline]
     pub(crate) fn look(&mut self, wanted: Interest, seen: &mut Seen) -> Look {
-        let HostDriver { driver, fabric, .. } = &mut **self.access();
-        let is_readable = driver.endpoint().is_readable(fabric);
-        let mut look = Look { is_readable: wanted.readable && is_readable, ..Look::default() };
-        let has_end = driver.is_peer_gone() || driver.endpoint().closed().is_some();
-        let was_left = is_readable
-            && has_end
-            && seen.consumed.replace(driver.endpoint().consumed()) == Some(driver.endpoint().consumed());
-        // Nobody wakes this end when a job ends, and rounds may have to make its steps.
-        if driver.count_empty() || driver.has_jobs() {
-            look.has_moved = driver.progress(fabric);
-            let may_end = !look.has_moved && (!is_readable || was_left || !wanted.readable);
-            look.has_ended = may_end && driver.ended(fabric).is_some();
+        let host = &mut **self.access();
+        let look = host.driver.look(&mut host.fabric, wanted, seen);
+        if look.has_ended {
+            host.copy_end();
         }
-        // What is sent to a peer that is gone is lost.
-        look.is_writable =
-            wanted.writable && !driver.is_peer_gone() && driver.endpoint_mut().is_writable(fabric);
         look
     }
 
@@ -104,22 +76,16 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     pub(crate) fn arm(&mut self, wanted: Interest) -> Option<u64> {
         let host = &mut **self.access();
         let HostDriver { driver, fabric, settled_at, .. } = host;
-        if driver.is_peer_gone() || driver.endpoint().closed().is_some() || driver.has_jobs() {
+        if !driver.prepare_sleep(fabric) {
             return None;
         }
-        // Unread acknowledgements would count as arrivals, and rounds do not poll them.
-        driver.endpoint_mut().poll_acknowledgements(fabric);
-        driver.endpoint_mut().acknowledge(fabric);
         // What was sent since has woken the peer.
         if settled_at.take().is_some_and(|chunks| chunks == driver.counters().chunks_sent) {
             driver.endpoint_mut().send_keepalive(fabric);
         }
-        match fabric.begin_sleep(driver.endpoint_mut(), LOOK_AGAIN_NS) {
+        match fabric.begin_polled_sleep(driver.endpoint_mut(), LOOK_AGAIN_NS) {
             Ok(sleep_ns) => {
-                let has_work = driver.progress(fabric)
-                    || wanted.readable && driver.endpoint().is_readable(fabric)
-                    || wanted.writable && driver.endpoint_mut().is_writable(fabric)
-                    || driver.endpoint().closed().is_some();
+                let has_work = driver.has_work(fabric, wanted);
                 // What is ready now has been reported, and is not reported again.
                 let mut fds = fabric.sleep_interests(driver.endpoint().link());
                 if has_work || poll_now(&mut fds) {
@@ -174,15 +140,9 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         let HostDriver { driver, fabric, .. } = &mut *host;
         driver.tick(fabric, now);
         fabric.tend(driver.endpoint_mut());
-        let has_moved = driver.progress(fabric);
-        driver.endpoint_mut().poll_acknowledgements(fabric);
+        let tended = driver.tended(fabric);
         host.copy_counters(now);
-        let driver = &mut host.driver;
-        Tended {
-            activity: driver.endpoint().activity(),
-            next: driver.next_tick(),
-            is_busy: has_moved || driver.has_jobs() || driver.is_peer_gone(),
-        }
+        tended
     }
 
     /// Returns true if something may come while it waits for a wake-up that neither wakes it, nor is there soon after it asked for one.

@@ -7,8 +7,8 @@ use super::{Blocking, WarmingUp};
 use crate::budget::MemoryKind;
 use crate::description::{Description, Peer};
 use crate::error::Error;
-use crate::fabric::HostFabric;
 use crate::fabric::rdma::{self, ConnectError, Listener, Rdma, RdmaOptions};
+use crate::fabric::{HostFabric, Shards};
 use crate::metrics::Role;
 use crate::options::Options;
 use crate::os::poll::PollFd;
@@ -19,10 +19,11 @@ pub(super) fn connect(
     host: &str,
     port: u16,
     options: Options,
+    shards: Option<&Shards>,
     deadline_ns: u64,
 ) -> Result<ReadyConnection, ConnectFailure> {
     let interrupted = || options.is_interrupted();
-    let met = rdma::connect(host, port, &rdma_options(&options), deadline_ns, &interrupted);
+    let met = rdma::connect(host, port, &rdma_options(&options, shards), deadline_ns, &interrupted);
     let met =
         met.map_err(|error| ConnectFailure { is_transient: error.is_transient(), error: error.into() })?;
     // The listener may have ended after the handshake.
@@ -35,10 +36,11 @@ pub(super) fn connect(
 pub(super) fn open(
     listener: &mut Listener,
     options: Options,
+    shards: Option<&Shards>,
     now_ns: u64,
 ) -> Result<Option<Box<dyn PendingConnection>>, Error> {
     let deadline_ns = options.handshake_deadline_ns(now_ns);
-    let Some(accepting) = listener.try_accept(&rdma_options(&options), deadline_ns, now_ns)? else {
+    let Some(accepting) = listener.try_accept(&rdma_options(&options, shards), deadline_ns, now_ns)? else {
         return Ok(None);
     };
     Ok(Some(Box::new(Opening::new(RdmaHandshake { accepting, options }, deadline_ns, now_ns))))
@@ -116,13 +118,14 @@ fn is_for_lack_of_a_device(error: &ConnectError) -> bool {
     }
 }
 
-fn rdma_options(options: &Options) -> RdmaOptions<'_> {
+fn rdma_options<'a>(options: &'a Options, shards: Option<&'a Shards>) -> RdmaOptions<'a> {
     RdmaOptions {
         tuning: &options.tuning,
         landing_bytes_max: options.landing_bytes_max,
         idle_timeout_ns: options.idle_timeout_ns(),
         device: options.rdma_device,
         memory_node: options.memory_node,
+        shards: shards.map(Shards::rdma),
     }
 }
 

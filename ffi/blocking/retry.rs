@@ -29,6 +29,9 @@ pub(super) fn may_pass(error: &Error) -> bool {
     error.kind() == ErrorKind::PeerLost
 }
 
+/// Time between two looks at the interrupt flag of a connect, which wakes nobody.
+pub(super) const FLAG_NS: u64 = 100_000_000;
+
 /// First pause.
 const FIRST_NS: u64 = 20_000_000;
 /// Longest pause over RDMA, where each attempt makes a queue pair and costs the listener's host: of a hundred clients that are refused

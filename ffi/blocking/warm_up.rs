@@ -1,5 +1,7 @@
 //! Warming up a new connection. wire.md 6.7.
 
+use core::time::Duration;
+
 use superpipe_core::Reason;
 use superpipe_core::driver::setup::Negotiated;
 use superpipe_core::driver::{Drive, Next, WarmUp, WarmUpFailed, WarmUpPlan};
@@ -23,6 +25,9 @@ const LATE: &str =
 const GIVEN_UP: &str = "the peer gave the connection up while its first messages were exchanged";
 /// Error text for a peer that sends something else.
 const NOT_WARM: &str = "the peer sends something else than the first messages of the handshake";
+
+/// Longest wait until the peer is told so.
+const GIVE_UP_LINGER: Duration = Duration::from_millis(100);
 
 /// Most rounds of one try, so that a peer as fast as this end does not keep the listener from other peers.
 const ROUNDS_MAX: u32 = 64;
@@ -138,9 +143,9 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
         }
     }
 
-    /// Closes with `GIVEN_UP`: the peer may consider the connection established.
+    /// Closes with `GIVEN_UP`: the peer may consider the connection established. The call has reached its deadline, or its program wants it to end.
     fn give_up_connection(&mut self) {
-        let linger = self.access().options.linger;
+        let linger = self.access().options.linger.min(GIVE_UP_LINGER);
         // The call already fails, with the error that led here.
         let _ = self.close(Reason::GIVEN_UP, linger.into());
     }
@@ -175,8 +180,6 @@ fn as_of_a_handshake(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
     use crate::blocking::shm::{join, shm_options};
     use crate::fabric::shm::{self, handshake};

@@ -8,7 +8,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::outcome::TryReserve;
 use crate::reserved::Reserved;
-use crate::reserved_spans::ReservedSpans;
+use crate::spans::{Holder, ReservedSpans};
 
 impl Connection {
     /// Reserves space for a message of `bytes` bytes where it is sent from, to build it in place: no copy is made. Until it is
@@ -79,7 +79,7 @@ impl Connection {
     /// `Usage`: the message was reserved on another connection. `Closed`, `Protocol`, `Device`.
     pub fn reserved_spans<'a>(&'a self, reserved: &'a Reserved) -> Result<ReservedSpans<'a>, Error> {
         dispatch!(AnyConnection, &self.inner, inner => inner.open_message(reserved))?;
-        Ok(ReservedSpans::new(&self.inner, reserved))
+        Ok(ReservedSpans::of_reserved(Holder::Connection(&self.inner), reserved))
     }
 
     /// Returns the memory of a message that is built in place as slices, for code that needs references. They hold any bytes.
@@ -104,18 +104,19 @@ impl Connection {
     /// Sends a message that was built in place. Bytes that were not written are undefined. Never waits.
     ///
     /// # Errors
-    /// `Usage`: the message was reserved on another connection. `Closed`, `Protocol`, `Device`: nothing was sent.
-    #[expect(clippy::needless_pass_by_value, reason = "the space is not reserved any more")]
-    pub fn commit(&mut self, reserved: Reserved) -> Result<(), Error> {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.commit_message(&reserved))
+    /// `Usage`: the message was reserved on another connection, with which it is still open. `Closed`, `Protocol`, `Device`: nothing was sent. What was
+    /// reserved is in the error, from which `?` makes an [`Error`].
+    pub fn commit(&mut self, reserved: Reserved) -> Result<(), (Reserved, Error)> {
+        let committed = dispatch!(AnyConnection, &mut self.inner, inner => inner.commit_message(&reserved));
+        committed.map_err(|error| (reserved, error))
     }
 
     /// Gives reserved space up: nothing is sent.
     ///
     /// # Errors
-    /// `Usage`: the message was reserved on another connection. `Closed`, `Protocol`, `Device`.
-    #[expect(clippy::needless_pass_by_value, reason = "the space is not reserved any more")]
-    pub fn abandon(&mut self, reserved: Reserved) -> Result<(), Error> {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.abandon_message(&reserved))
+    /// As [`commit`](Self::commit).
+    pub fn abandon(&mut self, reserved: Reserved) -> Result<(), (Reserved, Error)> {
+        let abandoned = dispatch!(AnyConnection, &mut self.inner, inner => inner.abandon_message(&reserved));
+        abandoned.map_err(|error| (reserved, error))
     }
 }

@@ -7,8 +7,8 @@ use crate::blocking::dispatch::{AnyConnection, dispatch};
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::loan::Loan;
-use crate::loan_spans::LoanSpans;
 use crate::outcome::TryRecvLoan;
+use crate::spans::{Holder, LoanSpans};
 
 impl Connection {
     /// Receives the next message in place, if all of it is in the landing buffer: no copy is made. Later messages can be received meanwhile, in place
@@ -60,10 +60,10 @@ impl Connection {
     /// Gives a loan back, so that the peer can use its blocks again. Loans are given back in any order, also once the connection has ended.
     ///
     /// # Errors
-    /// `Usage`: the loan is of another connection.
-    #[expect(clippy::needless_pass_by_value, reason = "the loan ends")]
-    pub fn give_back(&mut self, loan: Loan) -> Result<(), Error> {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.give_back(&loan))
+    /// `Usage`: the loan is of another connection, which still holds it. It is in the error, from which `?` makes an [`Error`].
+    pub fn give_back(&mut self, loan: Loan) -> Result<(), (Loan, Error)> {
+        let given_back = dispatch!(AnyConnection, &mut self.inner, inner => inner.give_back(&loan));
+        given_back.map_err(|error| (loan, error))
     }
 
     /// Copies bytes of a loan out, from `offset` on.
@@ -81,7 +81,7 @@ impl Connection {
     /// `Usage`: the loan is of another connection.
     pub fn loan_spans<'a>(&'a self, loan: &'a Loan) -> Result<LoanSpans<'a>, Error> {
         dispatch!(AnyConnection, &self.inner, inner => inner.held(loan))?;
-        Ok(LoanSpans::new(&self.inner, loan))
+        Ok(LoanSpans::of_loan(Holder::Connection(&self.inner), loan))
     }
 
     /// Returns the memory of a loan as slices, for code that needs references.

@@ -5,6 +5,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
+use superpipe_core::polling::Owner;
 use superpipe_core::{Endpoint, Fabric, RecvMemory, SendMemory};
 
 use super::{RegisteredMemory, TrustedMemory};
@@ -208,6 +209,17 @@ pub unsafe trait HostFabric:
     /// # Errors
     /// No sleep was begun: something has arrived, or another sleep is about to end.
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd>;
+    /// As [`begin_sleep`](Self::begin_sleep), of a connection that a poller watches: a fabric may have the poller wake it, without descriptors of its own.
+    ///
+    /// # Errors
+    /// As [`begin_sleep`](Self::begin_sleep).
+    fn begin_polled_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
+        self.begin_sleep(endpoint, timeout_ns)
+    }
+    /// Notes who polls the connection from now on, before [`sleep_interests`](Self::sleep_interests) are watched.
+    fn set_polled_by(&self, link: &mut Self::Link, by: Option<Owner>) {
+        let _ = (link, by);
+    }
     /// Returns true if something may happen in a sleep that neither ends it nor is there soon after it began, such as an acknowledgement that is repeated, or a buffer that is dropped: [`tend`](Self::tend) is to
     /// be called often all the same.
     fn has_unwoken(&self, link: &Self::Link) -> bool {

@@ -9,6 +9,7 @@ mod recent_buffers;
 mod registered_memory;
 #[cfg(feature = "verbs")]
 mod registrations;
+mod shards;
 pub mod shm;
 mod span;
 mod trusted_memory;
@@ -18,5 +19,6 @@ pub use host_fabric::{HostFabric, LossCause, Registered, SleepEnd, Way};
 pub use registered_memory::RegisteredMemory;
 #[cfg(feature = "verbs")]
 pub(crate) use registrations::Registrations;
+pub use shards::Shards;
 pub(crate) use span::Span;
 pub use trusted_memory::TrustedMemory;

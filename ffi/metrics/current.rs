@@ -33,13 +33,20 @@ pub(super) fn page() -> Option<(Arc<Page>, u32)> {
     (number & 1 == 1).then_some((page, number))
 }
 
-/// Publishes a page from now on.
-pub(super) fn set(page: &Arc<Page>) {
-    let mut current = CURRENT.lock();
+/// Publishes a page from now on. Returns false if another thread has the lock, and does not give it back: a fork can copy it so into a child.
+pub(super) fn set(page: &Arc<Page>) -> bool {
+    let tries = 0..LOCK_TRIES * LOCK_TRIES;
+    let Some(mut current) = tries.into_iter().find_map(|_| {
+        hint::spin_loop();
+        CURRENT.try_lock()
+    }) else {
+        return false;
+    };
     *current = Arc::downgrade(page);
     // The low bit is set, and the number is another one than before.
     let next = number().wrapping_add(2) | 1;
     NUMBER.store(next, Ordering::Relaxed);
+    true
 }
 
 /// Publishes it no more, if it is the one that is published.

@@ -1,14 +1,16 @@
 //! Finding the page of a process: `/proc/PID/fd` has a link with the memfd's name.
 //!
 //! So nothing is left behind that could be stale, whatever ends a process, and permissions are those of /proc: the same user, or root. A child of fork has its
-//! parent's descriptor, and is told from it by the pid in the page.
+//! parent's descriptor, and is told from it by the pid in the page and the pid namespace of that.
 
+use core::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::page::NAME;
+use super::shape::NAME;
 use crate::error::{Error, ErrorKind};
 
 /// Returns the paths by which the pages that a process has open can be opened.
@@ -24,6 +26,11 @@ pub(super) fn pages_of(pid: u32) -> Result<Vec<PathBuf>, Error> {
 pub(super) fn own_number(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     number_of(&status).or(Some(u64::from(pid)))
+}
+
+/// Returns the pid namespace of a process, by its number or as "self", in which [`own_number`] is its number. `None`: it cannot be read.
+pub(super) fn pid_namespace(process: impl fmt::Display) -> Option<u64> {
+    fs::metadata(format!("/proc/{process}/ns/pid")).ok().map(|found| found.ino())
 }
 
 /// Reads the last number of the line NSpid, which kernels before 4.1 do not have.

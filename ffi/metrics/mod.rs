@@ -10,7 +10,7 @@
 //! [`publish`] is opt-in: a library must not show to others what its program does unless that asks for it. Nothing is on the way of a message: counters are
 //! plain integers of the connection, and a connection copies them into its line where it reads the clock anyway. So a line is old:
 //!
-//! - A connection that waits in a blocking call, or is in use in a [`Poller`](crate::Poller), copies every 100 to 250 ms. An idle one in a poller copies with its keepalives, up to 15 s apart; nothing of it changes meanwhile.
+//! - A connection that waits in a blocking call, or is in use in a [`Poller`](crate::Poller), copies every 100 to 250 ms. An idle one in a poller copies with its keepalives, 7.5 to 8 s apart by default and a little over 15 s at most; nothing of it changes meanwhile.
 //! - One in a loop of tries or operations copies after 1,024 that found nothing, and with each [`progress`](crate::Connection::progress), if 100 ms have passed.
 //! - One that finds a message or credit each time, and never waits, looks at no clock. Its line stays as it is until it waits, or calls
 //!   [`progress`](crate::Connection::progress). So does the line of a connection of which the program calls nothing.

@@ -3,14 +3,15 @@
 //! Each line has one writer at a time: that of the process is written under a lock. A writer makes the sequence odd, stores the words, and
 //! makes it even: a reader that finds the same even sequence before and after it has copied a line has all of it. A writer never waits for a reader.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use super::finding::pid_namespace;
 use super::process_line::ProcessLine;
 use super::shape::{
-    AT_CONNECTIONS, AT_LIBRARY, AT_LIVE, AT_MAGIC, AT_NAME, AT_PID, AT_POLLERS, AT_VERSION, HEADER_WORDS,
-    MAGIC, PROCESS, Shape, VERSION, WORD_BYTES,
+    AT_CONNECTIONS, AT_LIBRARY, AT_LIVE, AT_MAGIC, AT_NAME, AT_NAMESPACE, AT_PID, AT_POLLERS, AT_VERSION,
+    HEADER_WORDS, MAGIC, NAME, PROCESS, Shape, VERSION, WORD_BYTES,
 };
 use super::words::LineWords;
 use crate::budget::{Budget, BudgetUse, MemoryKind};
@@ -18,9 +19,7 @@ use crate::os::memfd::{SEALS, check_file_size, memfd, reserve};
 use crate::os::{Mapping, OsError};
 use rustix::fs::{fcntl_add_seals, ftruncate};
 use spin::mutex::SpinMutex;
-
-/// Name by which readers find the memfd.
-pub(super) const NAME: &core::ffi::CStr = c"superpipe-metrics";
+use superpipe_core::sequence_lock;
 
 /// Tries of the lock of the process's line.
 const LOCK_TRIES: u32 = 1000;
@@ -73,6 +72,7 @@ impl Page {
             (AT_CONNECTIONS, u64::from(shape.connections)),
             (AT_POLLERS, u64::from(shape.pollers)),
             (AT_LIBRARY, library()),
+            (AT_NAMESPACE, pid_namespace("self").unwrap_or(0)),
             (AT_NAME, name as u64),
             (AT_NAME + 1, (name >> 64) as u64),
             (AT_LIVE, 1),
@@ -173,14 +173,11 @@ impl Page {
     fn write(&self, line: usize, words: &LineWords) {
         let first = self.shape.line_at(line);
         self.word(Shape::sequence_at(line), |sequence| {
-            let before = sequence.load(Ordering::Relaxed);
-            sequence.store(before.wrapping_add(1), Ordering::Relaxed);
-            // A reader that sees a word of this line sees that the sequence is odd: pairs with the fence of `Reader::read_page`.
-            fence(Ordering::Release);
+            let before = sequence_lock::begin_write(sequence);
             for (at, value) in (first..).zip(words) {
                 self.word(at, |word| word.store(*value, Ordering::Relaxed));
             }
-            sequence.store(before.wrapping_add(2), Ordering::Release);
+            sequence_lock::end_write(sequence, before);
         });
     }
 

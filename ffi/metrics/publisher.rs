@@ -1,9 +1,12 @@
 //! Publishing the page of this process.
 
 use core::fmt;
+use core::time::Duration;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::thread;
+use std::time::Instant;
 
 use super::current;
 use super::page::Page;
@@ -13,6 +16,11 @@ use crate::os::monotonic_ns;
 
 /// Pollers that a page lists: one per thread that drives connections, on machines of that many cores that move data.
 const POLLERS: u64 = 16;
+
+/// Longest wait for another thread that publishes, which takes it less than a millisecond.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+const LOCKED: &str = "cannot publish metrics: a thread of the process that made this one by fork was publishing at that moment; publish before threads are started, or in a process that was \
+                      made by exec";
 
 /// Options of [`publish`]. Set the fields that matter and take the others from the default, since later versions may add some.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +55,8 @@ static PUBLISHED: Mutex<Weak<Published>> = Mutex::new(Weak::new());
 /// the same user, and root, can then read them: see [`Reader`](super::Reader), and the tool superpipe-top. Nothing is allocated later, and nothing stays behind when
 /// the process ends, however it ends.
 ///
+/// A connection or poller that sleeps in a call at that moment appears once it wakes.
+///
 /// If this process publishes already, it goes on to do so until the handles of all calls are dropped, and the options have no effect.
 ///
 /// ```
@@ -62,7 +72,7 @@ static PUBLISHED: Mutex<Weak<Published>> = Mutex::new(Weak::new());
 /// ```
 ///
 /// # Errors
-/// `Usage`: `connections_max` is out of its range. `Limit`, `Os`: the system has no memory or no descriptor for the page.
+/// `Usage`: `connections_max` is out of its range. `Limit`, `Os`: the system has no memory or no descriptor for the page. `Os`: another thread was publishing when this process was made by fork.
 pub fn publish(options: PublishOptions) -> Result<Publisher, Error> {
     let shape = Shape::checked(POLLERS, u64::from(options.connections_max)).ok_or_else(|| {
         let asked = options.connections_max;
@@ -70,7 +80,9 @@ pub fn publish(options: PublishOptions) -> Result<Publisher, Error> {
             format!("a page of metrics lists 1 to {CONNECTIONS_LIMIT} connections, and not {asked}: set connections_max");
         Error::new(ErrorKind::Usage, text)
     })?;
-    let mut current = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut current) = lock_within(&PUBLISHED, LOCK_WAIT) else {
+        return Err(Error::new(ErrorKind::Os, LOCKED));
+    };
     // That of a parent process is not ours.
     if let Some(published) = current.upgrade().filter(|published| published.page.is_here()) {
         return Ok(Publisher { _published: published });
@@ -79,9 +91,24 @@ pub fn publish(options: PublishOptions) -> Result<Publisher, Error> {
     page.refresh_limits();
     page.copy_process(monotonic_ns());
     let published = Arc::new(Published { page: Arc::new(page), _fd: fd });
-    current::set(&published.page);
+    if !current::set(&published.page) {
+        return Err(Error::new(ErrorKind::Os, LOCKED));
+    }
     *current = Arc::downgrade(&published);
     Ok(Publisher { _published: published })
+}
+
+/// Locks within this time. `None`: another thread has the lock, or had it when this process was made by fork, and never gives it back here.
+fn lock_within<T>(mutex: &Mutex<T>, time: Duration) -> Option<MutexGuard<'_, T>> {
+    let begin = Instant::now();
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= time => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 impl Drop for Published {
@@ -107,4 +134,22 @@ fn program_name() -> [u8; 16] {
         *place = *byte;
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_back_is_not_waited_for() {
+        let mutex = Mutex::new(5);
+        let held = mutex.lock().unwrap();
+        // a thread of its own, as a child of fork has none that holds it
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock_within(&mutex, Duration::from_millis(20)).is_none());
+            assert!(waiting.join().unwrap());
+        });
+        drop(held);
+        assert_eq!(lock_within(&mutex, Duration::ZERO).as_deref(), Some(&5));
+    }
 }

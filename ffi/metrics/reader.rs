@@ -1,21 +1,22 @@
 //! Reading the page of a process. The process may be faulty or hostile: the page is never mapped, but copied out, checked, and then used.
 
 use core::fmt;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::AtomicU64;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fcntl_get_seals, fstat, open};
+use superpipe_core::sequence_lock;
 
 use super::connection_line::ConnectionLine;
-use super::finding::{own_number, pages_of};
+use super::finding::{own_number, pages_of, pid_namespace};
 use super::poller_line::PollerLine;
 use super::process_line::ProcessLine;
 use super::shape::{
-    AT_CONNECTIONS, AT_LIBRARY, AT_LIVE, AT_MAGIC, AT_NAME, AT_PID, AT_POLLERS, AT_VERSION, HEADER_WORDS,
-    MAGIC, PROCESS, Shape, VERSION, WORD_BYTES,
+    AT_CONNECTIONS, AT_LIBRARY, AT_LIVE, AT_MAGIC, AT_NAME, AT_NAMESPACE, AT_PID, AT_POLLERS, AT_VERSION,
+    HEADER_WORDS, MAGIC, PROCESS, Shape, VERSION, WORD_BYTES,
 };
 use super::snapshot::Snapshot;
 use super::words::{LINE_WORDS, Malformed};
@@ -58,6 +59,8 @@ pub struct Reader {
 struct Head {
     shape: Shape,
     pid: u64,
+    /// 0 if it is not known
+    namespace: u64,
     program: String,
     library: [u16; 3],
     is_live: bool,
@@ -75,7 +78,7 @@ impl Reader {
         let mut failed = None;
         for path in pages_of(pid)? {
             match Self::open_page(pid, &path) {
-                Ok((page, head)) if head.is_live && own_number(pid) == Some(head.pid) => {
+                Ok((page, head)) if head.is_live && head.is_of(pid) => {
                     let (before, lines, after, bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
                     return Ok(Self { page, pid, process, head, before, lines, after, bytes });
                 }
@@ -158,7 +161,7 @@ impl Reader {
                 if before == 0 || *is_read {
                     continue;
                 }
-                if before & 1 == 1 || after != Some(before) {
+                if !after.is_some_and(|after| sequence_lock::is_whole(before, after)) {
                     snapshot.unsettled += 1;
                     continue;
                 }
@@ -175,6 +178,10 @@ impl Reader {
             }
         }
         snapshot.connections.sort_unstable_by_key(|line| line.number);
+        // Only a forged page has a number twice, and what is made of it must not have a sample twice.
+        snapshot.connections.dedup_by_key(|line| line.number);
+        let mut seen = std::collections::HashSet::new();
+        snapshot.pollers.retain(|line| seen.insert(line.number));
         Ok(snapshot)
     }
 
@@ -196,10 +203,10 @@ impl Reader {
             [&mut self.before, &mut self.lines, &mut self.after].map(core::mem::take);
         self.read_words(Shape::sequence_at(0), lines, &mut before)?;
         let used = before.iter().rposition(|sequence| *sequence != 0).map_or(0, |last| last + 1);
-        // Pairs with the fence of `Page::write`: a word of a newer line comes with a newer sequence in the second copy, and these copies are made in this order.
-        fence(Ordering::Acquire);
+        // A word of a newer line comes with a newer sequence in the second copy, and these copies are made in this order.
+        sequence_lock::order_reads::<AtomicU64>();
         self.read_words(shape.line_at(0), used * LINE_WORDS, &mut words)?;
-        fence(Ordering::Acquire);
+        sequence_lock::order_reads::<AtomicU64>();
         self.read_words(Shape::sequence_at(0), used, &mut after)?;
         (self.before, self.lines, self.after) = (before, words, after);
         Ok(())
@@ -226,6 +233,12 @@ enum Wrong {
 }
 
 impl Head {
+    /// Returns true if this is the page of a process, and not one that it has from its parent.
+    fn is_of(&self, pid: u32) -> bool {
+        let is_there = pid_namespace(pid).is_none_or(|namespace| namespace == self.namespace);
+        own_number(pid) == Some(self.pid) && (is_there || self.namespace == 0)
+    }
+
     /// Checks the header of a page of `bytes` bytes.
     fn checked(words: &[u64; HEADER_WORDS], bytes: u64) -> Result<Self, Wrong> {
         if words[AT_MAGIC] != MAGIC {
@@ -242,7 +255,8 @@ impl Head {
         #[expect(clippy::cast_possible_truncation, reason = "each number has 16 bits")]
         let library = [32, 16, 0].map(|shift| (words[AT_LIBRARY] >> shift) as u16);
         let (pid, is_live) = (words[AT_PID], words[AT_LIVE] == 1);
-        Ok(Self { shape, pid, program: printable(name.to_ne_bytes()), library, is_live })
+        let namespace = words[AT_NAMESPACE];
+        Ok(Self { shape, pid, namespace, program: printable(name.to_ne_bytes()), library, is_live })
     }
 }
 
@@ -284,7 +298,7 @@ impl fmt::Debug for Reader {
 mod tests {
     use super::super::page::{Page, Slot};
     use super::*;
-    use core::sync::atomic::AtomicBool;
+    use core::sync::atomic::{AtomicBool, Ordering};
     use core::time::Duration;
     use std::sync::Arc;
     use std::time::Instant;
@@ -332,7 +346,8 @@ mod tests {
         let shape = Shape::checked(WRITERS, 1).unwrap();
         let (page, fd) = Page::new(shape, [0; 16]).unwrap();
         let page = Arc::new(page);
-        let head = Head { shape, pid: 0, program: String::new(), library: [0; 3], is_live: true };
+        let head =
+            Head { shape, pid: 0, namespace: 0, program: String::new(), library: [0; 3], is_live: true };
         let (before, lines, after, bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut reader =
             Reader { page: File::from(fd), pid: 0, process: None, head, before, lines, after, bytes };

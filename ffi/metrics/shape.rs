@@ -18,6 +18,8 @@ pub(super) const POLLERS_LIMIT: u32 = 64;
 
 pub(super) const HEADER_WORDS: usize = 32;
 pub(super) const WORD_BYTES: usize = 8;
+/// Name by which readers find the memfd.
+pub(super) const NAME: &core::ffi::CStr = c"superpipe-metrics";
 /// Words of the header.
 pub(super) const AT_MAGIC: usize = 0;
 pub(super) const AT_VERSION: usize = 1;
@@ -27,6 +29,8 @@ pub(super) const AT_POLLERS: usize = 4;
 pub(super) const AT_LIBRARY: usize = 5;
 /// 1 while the process publishes, and 0 afterwards.
 pub(super) const AT_LIVE: usize = 6;
+/// The pid namespace in which the pid is its number: the inode of /proc/self/ns/pid, and 0 if that is not known.
+pub(super) const AT_NAMESPACE: usize = 7;
 /// Name of the program, 16 bytes.
 pub(super) const AT_NAME: usize = 8;
 

@@ -33,7 +33,19 @@ impl Epoll {
     /// # Errors
     /// The system has no memory or no watches left (/proc/sys/fs/epoll/max_user_watches).
     pub fn watch(&self, fd: BorrowedFd<'_>, number: u64) -> Result<(), OsError> {
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        self.add(fd, number, EventFlags::IN | EventFlags::RDHUP | EventFlags::ET)
+    }
+
+    /// Makes the descriptor of the set ready for as long as this descriptor is.
+    ///
+    /// # Errors
+    /// As [`watch`](Self::watch).
+    #[cfg(feature = "verbs")]
+    pub(crate) fn watch_level(&self, fd: BorrowedFd<'_>) -> Result<(), OsError> {
+        self.add(fd, 0, EventFlags::IN)
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, number: u64, flags: EventFlags) -> Result<(), OsError> {
         let data = EventData::new_u64(number);
         let added = match epoll::add(&self.0, fd, data, flags) {
             Err(Errno::EXIST) => epoll::modify(&self.0, fd, data, flags),

@@ -27,6 +27,13 @@ impl Wakeup {
         // A full counter is ready already.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
+
+    /// Makes the descriptor ready no more, until the next [`wake`](Self::wake).
+    #[cfg(feature = "verbs")]
+    pub(crate) fn quiet(&self) {
+        // An empty counter is not ready.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
 }
 
 impl AsFd for Wakeup {

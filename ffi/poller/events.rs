@@ -1,6 +1,7 @@
 //! What a poller reports, and what a program asks it to report.
 
-use super::Key;
+use superpipe_core::polling::Key;
+
 use crate::error::ErrorKind;
 
 /// Report of a [`Poller`](super::Poller).
@@ -46,7 +47,7 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)). Reported once until it does. The connection can still be used, and
+    /// The peer has shown no life for the idle timeout ([`Options::idle_timeout`](crate::Options::idle_timeout)); this is reported up to a quarter of that later, and once until it does. The connection can still be used, and
     /// keeps its place unless the program [removes](super::Poller::remove) it.
     Silent {
         /// The connection.
@@ -102,7 +103,7 @@ impl PollEvents {
     }
 
     /// Returns true if there is room for what one connection reports in a round.
-    pub(super) const fn has_room(&self) -> bool {
+    pub(super) const fn has_room_for_one(&self) -> bool {
         self.room - self.events.len() >= PER_CONNECTION
     }
 

@@ -18,7 +18,7 @@ pub struct PollerOptions {
     /// Time after which a connection on which nothing moves is not polled any more while others are; its peer then wakes it, which costs both ends system calls. A poller that sleeps itself has all of
     /// them woken, whatever this is. Longer, and connections that are used now and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
     pub quiet_after: Duration,
-    /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). Default: none.
+    /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). A poller with a flag wakes every 50 ms. Default: none.
     pub interrupt: Option<&'static AtomicBool>,
 }
 

@@ -4,6 +4,8 @@ use core::fmt;
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use superpipe_core::polling::NAP_MAX_NS;
+
 use super::timed_set::{END, TimedSet};
 use crate::address::Address;
 use crate::blocking::{ConnectProgress, ConnectThreads, PendingConnect};
@@ -13,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::os::monotonic_ns;
 use crate::os::wakeup::Wakeup;
-use crate::watched::{Arming, nap_ns};
+use crate::watched::Arming;
 
 /// A connect under way, with a descriptor to wait for, for a program with an event loop of its own. Dropping it gives up.
 ///
@@ -91,12 +93,13 @@ impl Connecting {
     /// Has the descriptor become ready when there is something to do: to be called when [`try_finish`](Self::try_finish) has returned nothing.
     pub fn arm(&mut self) -> Arming {
         let is_ready = self.set.drain();
-        let (now_ns, mut at_ns) = (monotonic_ns(), self.connect.timeout_ns());
+        let now_ns = monotonic_ns();
+        let mut at_ns = self.connect.timeout_ns(now_ns);
         if is_ready || self.is_over || at_ns <= now_ns {
             return Arming::Busy;
         }
         if self.is_unwatched {
-            at_ns = at_ns.min(now_ns.saturating_add(nap_ns(u32::MAX)));
+            at_ns = at_ns.min(now_ns.saturating_add(NAP_MAX_NS));
         }
         self.set.set_timer(at_ns, now_ns);
         Arming::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }

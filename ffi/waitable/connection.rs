@@ -4,14 +4,14 @@ use core::fmt;
 use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use superpipe_core::driver::WaitFailed;
+use superpipe_core::driver::{Interest, WaitFailed};
+use superpipe_core::polling::{Arm, Owner, Pollable, Single};
 
 use super::timed_set::{END, TimedSet};
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::interest::Interest;
 use crate::os::monotonic_ns;
-use crate::watched::{Arming, Member, State, nap_ns, next_set};
+use crate::watched::{Arming, Polled, next_set};
 
 /// A connection with a descriptor to wait for, for a program with an event loop of its own.
 ///
@@ -50,10 +50,9 @@ use crate::watched::{Arming, Member, State, nap_ns, next_set};
 /// # }
 /// ```
 pub struct WaitableConnection {
-    member: Member,
+    polled: Polled,
+    single: Single,
     set: TimedSet,
-    /// Requests in a row that found nothing to do, and nobody to wake this end.
-    naps: u32,
 }
 
 impl Connection {
@@ -70,14 +69,11 @@ impl Connection {
             Ok(set) => set,
             Err(error) => return Err((self, error.into())),
         };
-        let mut member = Member::new(self, (next_set(), END), monotonic_ns());
-        member.state = State::Active(0);
-        match member.watch(&set.epoll) {
-            Ok(()) => Ok(WaitableConnection { member, set, naps: 0 }),
-            Err(error) => {
-                member.release(&set.epoll);
-                Err((member.into_connection(), error.into()))
-            }
+        let (mut set, mut polled) = (set, Polled(self));
+        let owner = Owner { set: next_set(), number: END };
+        match Single::new(owner, &mut polled, &mut set.epoll, monotonic_ns()) {
+            Ok(single) => Ok(WaitableConnection { polled, single, set }),
+            Err(error) => Err((polled.0, error.into())),
         }
     }
 }
@@ -85,14 +81,19 @@ impl Connection {
 impl WaitableConnection {
     /// Returns the connection, for any call, also one that waits. Its peer does not wake it from now on, until the next [`arm`](Self::arm). Another connection may be put in its place.
     pub fn connection(&mut self) -> &mut Connection {
-        self.disarm();
-        self.member.touch()
+        let member = self.single.member();
+        if member.is_armed() {
+            member.activate(&mut self.polled, &mut self.set.epoll, monotonic_ns());
+        }
+        member.touch();
+        &mut self.polled.0
     }
 
     /// Returns the connection for calls that never wait: tries, operations, streams by tries. If it is armed, it stays so, and calls that find nothing cost no system call. A call that waits would find no rest, and no other connection may
     /// be put in its place: for these there is [`connection`](Self::connection).
     pub const fn connection_for_tries(&mut self) -> &mut Connection {
-        self.member.touch()
+        self.single.member().touch();
+        &mut self.polled.0
     }
 
     /// Asks for a wake-up once something can be done of what `interest` names, or the connection has ended, and looks once more. Sends a keepalive if one is due.
@@ -105,46 +106,15 @@ impl WaitableConnection {
 
     /// The same, and has the descriptor be ready after `at_most`: for a program that waits for an acknowledgement ([`Connection::flush`]), which may come without a wake-up.
     pub fn arm_within(&mut self, interest: Interest, at_most: Duration) -> Arming {
-        let is_ready = self.set.drain();
+        let was_ready = self.set.drain();
         let now_ns = monotonic_ns();
-        if is_ready {
-            match self.member.state {
-                State::Armed => self.disarm(),
-                State::Active(_) | State::Ended => self.member.check_peer(),
-            }
-        }
-        self.member.interest = interest;
-        let is_watched = self.member.watch(&self.set.epoll).is_ok();
-        if now_ns >= self.member.keepalive_ns() {
-            let [is_busy, has_fallen_silent] = self.member.tend(now_ns);
-            if has_fallen_silent {
-                self.naps = 0;
-                return Arming::Busy;
-            }
-            if is_busy {
-                self.disarm();
-            }
-        }
-        if self.finds_work() {
-            self.naps = 0;
-            return Arming::Busy;
-        }
-        // Nobody wakes this end when a job ends.
-        if self.member.has_jobs() {
-            self.disarm();
-        }
-        let look_at_ns = if self.member.state == State::Armed {
-            self.member.note_look(now_ns)
-        } else {
-            let look_again_ns = if is_watched { self.member.arm() } else { None };
-            let Some(look_again_ns) = look_again_ns else { return self.nap(now_ns) };
-            (self.member.state, self.naps) = (State::Armed, 0);
-            self.member.set_look_again(look_again_ns, now_ns)
-        };
         let most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
-        let at_ns = look_at_ns.min(self.member.keepalive_ns()).min(now_ns.saturating_add(most_ns));
-        self.set.set_timer(at_ns, now_ns);
-        Arming::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }
+        let wish = (interest, was_ready);
+        let arm = self.single.arm(&mut self.polled, &mut self.set.epoll, wish, (now_ns, most_ns));
+        if let Arm::Pending { at_ns } | Arm::Armed { at_ns } = arm {
+            self.set.set_timer(at_ns, now_ns);
+        }
+        Arming::of(arm, now_ns)
     }
 
     /// Checks that the peer has shown life within the [idle timeout](crate::Options::idle_timeout), which is counted by calls of [`arm`](Self::arm). The first of these that finds it silent returns
@@ -153,55 +123,31 @@ impl WaitableConnection {
     /// # Errors
     /// `Timeout`: it is silent. The connection can still be used.
     pub fn check_silence(&mut self) -> Result<(), Error> {
-        match self.member.is_silent() {
+        let Self { polled, single, set } = self;
+        match single.member().is_silent(polled, &mut set.epoll) {
             false => Ok(()),
-            true => Err(Error::late(WaitFailed::Silent(self.member.idle_timeout_ns()))),
+            true => Err(Error::late(WaitFailed::Silent(polled.idle_timeout_ns(&mut set.epoll)))),
         }
     }
 
     /// Acknowledges what was taken, unless more is there. Otherwise acknowledgements go out when a quarter of the landing buffer was taken, by the next [`arm`](Self::arm), or after some tries that found nothing: for a
     /// program that took something and may not call anything of this connection for long. The peer may wait for them ([`Connection::flush`]).
     pub fn settle(&mut self) {
-        self.member.settle();
+        self.polled.settle();
     }
 
     /// Returns a count that changes with everything that arrives from the peer: data that is taken, acknowledgements, keepalives. For a program of which several parts wait for one connection.
     #[must_use]
     pub fn activity(&mut self) -> u64 {
-        self.member.activity()
+        self.polled.activity(&mut self.set.epoll)
     }
 
     /// Returns the connection without its descriptor.
     #[must_use]
     pub fn into_connection(self) -> Connection {
-        let Self { mut member, set, .. } = self;
-        member.release(&set.epoll);
-        member.into_connection()
-    }
-
-    /// Looks for what is wanted, and for the end.
-    fn finds_work(&mut self) -> bool {
-        let look = self.member.look();
-        look.is_readable || look.is_writable || look.has_ended
-    }
-
-    /// Nobody wakes this end: a job goes on, something that is not wanted has arrived, or something is there now.
-    fn nap(&mut self, now_ns: u64) -> Arming {
-        self.naps = self.naps.saturating_add(1);
-        if self.naps == 1 || self.finds_work() {
-            return Arming::Busy;
-        }
-        let at_ns = now_ns.saturating_add(nap_ns(self.naps)).min(self.member.keepalive_ns());
-        self.set.set_timer(at_ns, now_ns);
-        Arming::Pending
-    }
-
-    fn disarm(&mut self) {
-        if self.member.state == State::Armed {
-            self.member.disarm();
-            self.member.state = State::Active(0);
-            self.member.note_polled(monotonic_ns());
-        }
+        let Self { mut polled, mut single, mut set } = self;
+        single.member().release(&mut polled, &mut set.epoll);
+        polled.0
     }
 }
 
@@ -214,6 +160,6 @@ impl AsFd for WaitableConnection {
 
 impl fmt::Debug for WaitableConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitableConnection").field("state", &self.member.state).finish_non_exhaustive()
+        f.debug_struct("WaitableConnection").field("state", &self.single).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! A listener of a poller, which accepts beside everything else.
+//! A listener that accepts beside everything else: of a poller, or one alone that a program waits for.
 
 use crate::blocking::{Acceptor, ReadyConnection};
 use crate::error::{Error, ErrorKind};
@@ -53,15 +53,15 @@ impl Listening {
     /// Of one attempt.
     pub(crate) fn accept(&mut self, now_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         let accepted = self.acceptor.try_accept();
-        let lacks = match &accepted {
-            Err(error) => matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device),
-            Ok(_) => self.acceptor.lacks_device(),
-        };
+        let lacks = accepted
+            .as_ref()
+            .is_err_and(|error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device));
         // A peer can fail an attempt for a reason of this kind, too, so this pause does not grow.
-        self.lacks_until_ns = if lacks && accepted.is_err() { now_ns.saturating_add(LACK_NS) } else { 0 };
+        self.lacks_until_ns = if lacks { now_ns.saturating_add(LACK_NS) } else { 0 };
         if lacks {
-            self.due_ns = now_ns.saturating_add(self.lack_ns);
-            self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
+            // A peer that fails so often holds up no other one that has begun.
+            let most_ns = if self.acceptor.has_begun() { now_ns.saturating_add(LACK_NS) } else { u64::MAX };
+            self.due_ns = self.next_lack_ns(now_ns).min(most_ns);
             return accepted;
         }
         let has_moved = !matches!(accepted, Ok(None));
@@ -78,7 +78,18 @@ impl Listening {
             self.pause_ns = PAUSE_NS;
             u64::MAX
         };
+        // Clients of other devices, and of this host, go on.
+        if self.acceptor.lacks_device() {
+            self.due_ns = self.due_ns.min(self.next_lack_ns(now_ns));
+        }
         accepted
+    }
+
+    /// Returns when to look again for what is lacking. Each pause is twice as long as the one before.
+    fn next_lack_ns(&mut self, now_ns: u64) -> u64 {
+        let at_ns = now_ns.saturating_add(self.lack_ns);
+        self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
+        at_ns
     }
 
     /// Returns when a listener is to be looked at that is not woken by clients: after the pause for lack of something, if there is one.

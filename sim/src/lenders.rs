@@ -416,11 +416,18 @@ impl<const DIRECT: bool> LenderPair<DIRECT> {
             end.loans.0.push(out);
         }
         end.reading = None;
+        // Another thread may close while this one receives.
+        let closes_first = end.rng.one_in(2);
+        if closes_first {
+            end.driver.close(fabric, reason);
+        }
         if let Some(mut place) = end.place.take() {
             end.driver.release_recv(fabric, &mut place.op, WHY);
             end.loans.1.push(place);
         }
-        end.driver.close(fabric, reason);
+        if !closes_first {
+            end.driver.close(fabric, reason);
+        }
         end.stage = Stage::Closing(now);
     }
 

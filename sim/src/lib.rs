@@ -22,6 +22,7 @@ mod paper;
 mod picture;
 mod planned;
 mod planted;
+mod polled;
 mod run;
 mod swarm;
 
@@ -41,5 +42,6 @@ pub use paper::{
 };
 pub use picture::TooManyHosts;
 pub use planned::{ChangedPhase, PlannedCell, check_changes, check_planner};
+pub use polled::{IdleCosts, PollCase, PollCoverage, PolledState, idle_costs, polled_seed};
 pub use run::{Outcome, RunFailure, RunOptions, run};
 pub use swarm::{StopCondition, Swarm};

@@ -13,6 +13,7 @@ use crate::case::Case;
 use crate::client::CallCoverage;
 use crate::fabric::PartialBlocks;
 use crate::faults::{FaultCoverage, GrowthCoverage};
+use crate::polled::PollCoverage;
 use crate::run::{Outcome, RunFailure, RunOptions, run};
 
 /// Limit of a swarm without failures.
@@ -45,6 +46,8 @@ pub struct Swarm {
     pub growth_coverage: GrowthCoverage,
     /// Counts of calls by state.
     pub call_coverage: CallCoverage,
+    /// Counts of what happened to connections of a poller, by their state.
+    pub poll_coverage: PollCoverage,
     /// Counts of how ends ended.
     pub endings: BTreeMap<String, u64>,
     /// Failure with the smallest seed among those that ran.
@@ -97,6 +100,7 @@ impl Swarm {
                     fault_coverage,
                     growth_coverage,
                     call_coverage,
+                    poll_coverage,
                     endings,
                     ..
                 } = outcome;
@@ -108,6 +112,7 @@ impl Swarm {
                 self.fault_coverage.add(&fault_coverage);
                 self.growth_coverage.add(&growth_coverage);
                 self.call_coverage.add(&call_coverage);
+                self.poll_coverage.add(&poll_coverage);
                 for (ending, count) in endings {
                     *self.endings.entry(ending).or_default() += count;
                 }
@@ -133,6 +138,7 @@ impl fmt::Display for Swarm {
             "\nWhich call was made in which state, how often accepted/refused:\n{}",
             self.call_coverage
         )?;
+        writeln!(f, "\nWhat happened to a poller's connection in which state:\n{}", self.poll_coverage)?;
         writeln!(f, "\nHow ends ended:")?;
         for (ending, count) in &self.endings {
             writeln!(f, "{count:>9}  {ending}")?;

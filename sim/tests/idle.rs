@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use superpipe_core::{Config, FlagPlace, Layout, Origin, Protocol};
-use superpipe_sim::{
-    Case, ClosePolicy, ConnectionPlan, Faults, MemoryUse, Profile, RunOptions, TraceEvent, run,
-};
+use superpipe_sim::{Case, ClosePolicy, ConnectionPlan, MemoryUse, Profile, RunOptions, TraceEvent, run};
 use superpipe_testkit::pair::{Script, Transfer};
 use superpipe_testkit::{GrowthSetup, Setup};
 
@@ -41,16 +39,10 @@ fn client(number: usize) -> ConnectionPlan {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes a minute without optimization: scripts/test-sim.sh runs it")]
 fn ten_thousand_connections_hold_a_page_each() {
-    let case = Case {
-        seed: 1,
-        hosts: 2,
-        direct: false,
-        profile: Profile::roce_100g(),
-        faults: Faults::default(),
-        crc_bits: 32,
-        connections: (0..CONNECTIONS).map(client).collect(),
-    };
+    let connections = (0..CONNECTIONS).map(client).collect();
+    let case = Case::of_connections(connections, false, Profile::roce_100g());
     let outcome =
         run(&case, RunOptions { traced: true, turns_max: None }).unwrap_or_else(|it| panic!("{it}"));
     let closed = ("closed in good order".to_owned(), 2 * CONNECTIONS as u64);

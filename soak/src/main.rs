@@ -11,6 +11,7 @@ mod receiver;
 mod round;
 mod sender;
 mod sender_process;
+mod visitors;
 mod watchdog;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let done = match (&options.mode, &options.sender, options.parent) {
         (Some(Mode::Crowd(crowd)), ..) => crowd::run(crowd),
+        (Some(Mode::Visitors(visitors)), ..) => visitors::run(visitors),
         (None, Some(socket), Some(parent)) => {
             let (seed, number) = (options.seed.unwrap_or_default(), options.round.unwrap_or_default());
             let round = Round::new(seed, number, &options.overrides);

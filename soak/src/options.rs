@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::crowd::CrowdOptions;
+use crate::visitors::VisitorsOptions;
 
 /// Stop and continue a sending process at random, and check that every message received from it over shared memory is complete
 /// and in order
@@ -44,6 +45,8 @@ pub(crate) struct Options {
 pub(crate) enum Mode {
     /// Many connections between two processes at once, within a small budget
     Crowd(CrowdOptions),
+    /// Processes whose connections come and go, served by one poller
+    Visitors(VisitorsOptions),
 }
 
 /// Values that replace what a round draws.

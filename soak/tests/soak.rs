@@ -42,6 +42,14 @@ fn a_budget_without_room_for_the_connections_fails() {
     assert!(!output.status.success() && text.contains("cannot provision"), "{text}");
 }
 
+#[test]
+fn connections_that_come_and_go_leave_nothing() {
+    let output =
+        soak(&["visitors", "--seconds", "5", "--round-ms", "1500", "--visitors", "3"]).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
 /// The sender ends with the receiver, even while it is stopped.
 #[test]
 fn a_sender_does_not_outlive_its_receiver() {

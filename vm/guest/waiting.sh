@@ -8,8 +8,8 @@ exec {never}<> <(:) || exit
 # pause SECONDS: as sleep does
 pause() { read -rt "$1" -u "$never" || true; }
 
-# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer; yet it gets ten looks for each second, since a
-# guest's clock seems to have gone forward by two minutes at once.
+# wait-for SECONDS COMMAND [ARGUMENT]...: until the command succeeds, but no longer; yet it gets ten looks for each second, since the guests of
+# a busy host stand still for seconds.
 wait-for() {
     local looks=$(($1 * 10)) end=$((SECONDS + $1))
     shift

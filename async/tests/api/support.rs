@@ -23,8 +23,11 @@ fn multi() -> tokio::runtime::Builder {
     builder
 }
 
-/// Returns an address at which nobody listens.
+/// Returns an address at which nobody listens, or any free port of the RDMA device whose address SUPERPIPE_RDMA is (vm/tests/tasks).
 pub(crate) fn address() -> Address {
+    if let Ok(host) = std::env::var("SUPERPIPE_RDMA") {
+        return Address::Rdma { host, port: 0 };
+    }
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("superpipe-tokio-{}-{number}.sock", std::process::id());
@@ -38,6 +41,15 @@ pub(crate) async fn pair(options: Options) -> [Connection; 2] {
     let connecting = Connection::connect(&address, options, DEADLINE);
     let (accepted, connected) = tokio::join!(listener.accept(), connecting);
     [accepted.unwrap(), connected.unwrap()]
+}
+
+/// Makes two ends for which nothing but a wake-up brings what has arrived while they wait: one that is lost is not found in another way.
+pub(crate) async fn pair_without_looks(options: Options) -> [Connection; 2] {
+    pair(options).await.map(|connection| {
+        let mut connection = connection.into_blocking().unwrap();
+        connection.look_while_armed(false);
+        Connection::from_blocking(connection).unwrap()
+    })
 }
 
 /// Returns bytes that differ from place to place.

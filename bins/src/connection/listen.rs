@@ -76,26 +76,9 @@ impl<'a> Acceptor<'a> {
         })
     }
 
-    /// Waits as [`Acceptor::accept`] does, but until a deadline of the caller's own, at which it returns `None`.
-    ///
-    /// # Errors
-    /// A signal arrived, or this process can accept no connection.
-    pub fn accept_before(&mut self, deadline: Instant) -> Result<Option<Connection>, Failure> {
-        match self.wait_for_connection(deadline) {
-            Ok(connection) => Ok(Some(connection)),
-            Err(NoConnection::Deadline(_)) => Ok(None),
-            Err(NoConnection::Failed(failure)) => Err(failure),
-        }
-    }
-
     /// Reports that the work with a connected peer failed before it began. The wait goes on.
     pub fn failed(&mut self, failure: &Failure) {
         self.attempts.add(self.session, failure);
-    }
-
-    /// Forgets the failed attempts, after work that began.
-    pub fn restart(&mut self) {
-        self.attempts.restart();
     }
 
     fn wait_for_connection(&mut self, deadline: Instant) -> Result<Connection, NoConnection> {

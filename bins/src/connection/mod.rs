@@ -4,5 +4,6 @@ pub mod attempts;
 mod core_distance;
 pub mod cores;
 pub mod listen;
+pub mod many;
 pub mod peer;
 pub mod session;

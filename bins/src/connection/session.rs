@@ -69,15 +69,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The kernel refuses to pin.
     pub fn connected(&self, connection: &mut Connection) -> Result<ConnectionProperties, Failure> {
-        let tuning = &self.common.tuning;
-        let [copy_in, copy_out] =
-            [tuning.copy_in, tuning.copy_out].map(|kernel| kernel.map(KernelOption::kernel));
-        if copy_in.is_some() || copy_out.is_some() {
-            connection.pin_copies(copy_in, copy_out);
-        }
-        if let Some(window) = tuning.window {
-            connection.set_window(window.bytes());
-        }
+        self.tune(connection);
         let description = connection.description();
         let properties = ConnectionProperties::new(&description);
         let peer = match connection.peer() {
@@ -93,6 +85,19 @@ impl<'a> Session<'a> {
             self.print_if(self.common.verbose, &format!("pinned to {choice}"));
         }
         Ok(properties)
+    }
+
+    /// Applies the options of a new connection that are this end's alone.
+    pub fn tune(&self, connection: &mut Connection) {
+        let tuning = &self.common.tuning;
+        let [copy_in, copy_out] =
+            [tuning.copy_in, tuning.copy_out].map(|kernel| kernel.map(KernelOption::kernel));
+        if copy_in.is_some() || copy_out.is_some() {
+            connection.pin_copies(copy_in, copy_out);
+        }
+        if let Some(window) = tuning.window {
+            connection.set_window(window.bytes());
+        }
     }
 
     /// Returns what to tell of the memory node: nothing if none was chosen or asked for.

@@ -9,4 +9,5 @@ pub mod signals;
 pub mod trust;
 
 pub mod core_choice;
+pub mod descriptors;
 mod topology;

@@ -3,7 +3,7 @@
 use crate::command_line::options::{
     ArrivalOption, Checksum, Common, Core, LandingOption, ProtocolOption, Switch, TransferOptions, Wait,
 };
-use crate::exit::Failure;
+use crate::exit::{Code, Failure, explain};
 use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::report::lines::Lines;
@@ -11,8 +11,11 @@ use crate::signals::Signals;
 use core::time::Duration;
 use serde::Serialize;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::thread::{self, JoinHandle};
 use superpipe::Description;
 use superpipe::os::Bytes;
 use superpipe::setup::arrival_name;
@@ -187,11 +190,25 @@ pub struct Events {
 
 #[derive(Debug)]
 struct Out {
-    lines: Lines,
+    writer: Writer,
     /// failure of the first failed write, until it is taken
     failed: Option<Failure>,
     over: bool,
 }
+
+/// Writer of the events.
+#[derive(Debug)]
+enum Writer {
+    /// the caller, who waits while a pipe is full
+    Caller(Lines),
+    /// a thread, whose queue the caller fills
+    Thread(SyncSender<Vec<u8>>, JoinHandle<Result<(), Failure>>),
+    /// nobody any more
+    Nobody,
+}
+
+/// Events that a thread has at most to write. So many fill no more than some MiB.
+const QUEUE: usize = 8192;
 
 impl Settings {
     /// Collects the settings from the options and the tool's own timeout.
@@ -290,7 +307,26 @@ impl Events {
     /// The file cannot be written, or a signal arrived.
     pub fn open(path: &Path, signals: &Signals) -> Result<Self, Failure> {
         let lines = Lines::open(path, 2, signals)?;
-        Ok(Self { out: Mutex::new(Out { lines, failed: None, over: false }) })
+        Ok(Self { out: Mutex::new(Out { writer: Writer::Caller(lines), failed: None, over: false }) })
+    }
+
+    /// Has a thread write all further events, so that [`put`](Self::put) never waits: for a tool that serves others meanwhile. A reader that is too slow for
+    /// thousands of events is a failure to write them.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn detach(&self) -> Result<(), Failure> {
+        let Ok(mut out) = self.out.lock() else { return Ok(()) };
+        let Writer::Caller(mut lines) = core::mem::replace(&mut out.writer, Writer::Nobody) else {
+            return Ok(());
+        };
+        let (queue, queued) = mpsc::sync_channel::<Vec<u8>>(QUEUE);
+        let work = move || queued.into_iter().try_for_each(|line| lines.write(&line));
+        let started = thread::Builder::new().name("events".into()).spawn(work);
+        let thread =
+            started.map_err(|error| Failure::new(Code::Device, explain("cannot start a thread", &error)))?;
+        out.writer = Writer::Thread(queue, thread);
+        Ok(())
     }
 
     /// Writes one event at once, or as soon as a pipe has room. The first failure is kept, and disables all later events.
@@ -299,18 +335,55 @@ impl Events {
         if out.over {
             return;
         }
-        let line = serde_json::to_vec(event).map_err(|error| out.lines.failure(&error.into()));
+        let line = serde_json::to_vec(event)
+            .map_err(|error| Failure::local_io("cannot write events", &io::Error::from(error)));
         let written = line.and_then(|mut line| {
             line.push(b'\n');
-            out.lines.write(&line)
+            out.write(line)
         });
         out.over = written.is_err();
         out.failed = written.err();
     }
 
-    /// Returns the failure to write events, if there was one, and only once.
+    /// Waits until all events are written. Returns the failure to write them, if there was one, and only once. Nothing can be written after that by a thread.
     pub fn take_failure(&self) -> Option<Failure> {
-        self.out.lock().ok()?.failed.take()
+        let mut out = self.out.lock().ok()?;
+        let ended = out.end_thread();
+        out.failed.take().or(ended)
+    }
+}
+
+impl Out {
+    /// Writes a line, or has it written.
+    fn write(&mut self, line: Vec<u8>) -> Result<(), Failure> {
+        let refused = match &mut self.writer {
+            Writer::Caller(lines) => return lines.write(&line),
+            Writer::Thread(queue, _) => queue.try_send(line),
+            Writer::Nobody => return Ok(()),
+        };
+        match refused {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(Failure::new(
+                Code::LocalIo,
+                format!("cannot write events: their reader has not read {QUEUE} of them yet"),
+            )),
+            // it has failed, and says why
+            Err(TrySendError::Disconnected(_)) => self.end_thread().map_or(Ok(()), Err),
+        }
+    }
+
+    /// Waits for the thread, if there is one. Returns its failure.
+    fn end_thread(&mut self) -> Option<Failure> {
+        match core::mem::replace(&mut self.writer, Writer::Nobody) {
+            Writer::Thread(queue, thread) => {
+                drop(queue);
+                thread.join().ok()?.err()
+            }
+            other => {
+                self.writer = other;
+                None
+            }
+        }
     }
 }
 
@@ -330,6 +403,9 @@ pub fn round(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs;
 
     #[test]
     fn events_are_one_object_per_line() {
@@ -339,6 +415,31 @@ mod tests {
             r#"{"event":"interval","seconds":1.0,"bytes":5,"gb_per_s":4.0}"#
         );
         assert_eq!(gb_per_s(7, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_does_not_stop_a_tool_that_serves() {
+        let signals = Signals::install("test").unwrap();
+        let scratch = Scratch::new("events-stalled");
+        let path = scratch.join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let opening = path.clone();
+        let reader = thread::spawn(move || fs::File::open(opening).unwrap());
+        let events = Events::open(&path, &signals).unwrap();
+        let reader = reader.join().unwrap();
+        events.detach().unwrap();
+        // more than the pipe holds: a put that waited would fail after 10 s
+        let begin = std::time::Instant::now();
+        for number in 0..5000 {
+            events.put(&Event::Interval { seconds: 1.0, bytes: number, gb_per_s: 0.0 });
+        }
+        assert!(begin.elapsed() < Duration::from_secs(9));
+        let reading = thread::spawn(move || io::read_to_string(reader).unwrap());
+        assert_eq!(events.take_failure(), None);
+        drop(events);
+        let lines = reading.join().unwrap();
+        assert_eq!(lines.lines().count(), 5000);
+        assert!(lines.lines().last().unwrap().contains("4999"));
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl Pool {
         self.refill(count, check_stop)
     }
 
+    /// Discards all buffers.
+    pub fn release(&mut self) {
+        self.buffers = Vec::new();
+    }
+
     /// Returns the buffers.
     pub fn buffers(&mut self) -> &mut [Buffer] {
         &mut self.buffers

@@ -4,7 +4,8 @@ use super::clock;
 use super::copies::Copies;
 use super::end::End;
 use super::link::Link;
-use super::messages::{Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
+use super::many::{self, options::Many};
+use super::messages::{Join, Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RUN};
 use super::options::{ClientOptions, Test};
 use super::output::Output;
 use super::planned::LastPlanned;
@@ -62,6 +63,8 @@ struct Client<'a> {
 /// Results of a run at both ends.
 struct Outcome {
     figures: Figures,
+    /// timed messages
+    messages: u64,
     /// CPU time and elapsed time of this end's thread, in nanoseconds
     usage: (u64, u64),
     peer_usage: (u64, u64),
@@ -86,6 +89,7 @@ pub fn measure(
         let text = "--picture cannot draw a message of 104 bytes or less, which can be sent without blocks; end --sizes with a larger size";
         return Err(Failure::new(Code::Usage, text));
     }
+    let many = many::options::of(options)?;
     let mut output = Output::open(options, &session.signals)?;
     session.pin()?;
     let mut connection =
@@ -93,9 +97,14 @@ pub fn measure(
     let properties = session.connected(&mut connection)?;
     let reading_ns = clock::reading_ns();
     let mut link = Link::new(session, connection, trace);
-    let outcome = match send_plan(&mut link, options) {
-        Err(failure) => Err(failure),
-        Ok((plan, ready)) => {
+    let outcome = match (send_plan(&mut link, options, many), many) {
+        (Err(failure), _) => Err(failure),
+        (Ok((plan, ready)), Some(many)) => {
+            let mut end = End::new(session.role, plan, options.inject_flip);
+            let ends = (&mut end, &ready);
+            many::client::measure(options, address, many, &mut link, ends, &properties, &mut output)
+        }
+        (Ok((plan, ready)), None) => {
             let end = End::new(session.role, plan, options.inject_flip);
             let mut client =
                 Client { options, address, link, end, ready, properties, reading_ns, last: None };
@@ -109,7 +118,11 @@ pub fn measure(
 }
 
 /// Sends PLAN, the settings of all sizes, and receives READY, which sets the wait strategy of both ends.
-fn send_plan(link: &mut Link<'_>, options: &ClientOptions) -> Result<(Plan, Ready), Failure> {
+fn send_plan(
+    link: &mut Link<'_>,
+    options: &ClientOptions,
+    many: Option<Many>,
+) -> Result<(Plan, Ready), Failure> {
     link.exchange_hellos()?;
     let plan = Plan {
         wait: options.wait.map(crate::command_line::options::Wait::strategy),
@@ -119,6 +132,8 @@ fn send_plan(link: &mut Link<'_>, options: &ClientOptions) -> Result<(Plan, Read
         core: link.session.core(),
         seed: RandomState::new().hash_one(0),
         bytes_max: options.sizes.max(),
+        connections: many.map_or(0, |many| many.connections),
+        idle: many.map_or(0, |many| many.idle),
     };
     link.send(TAG_PLAN, &plan.encode())?;
     let ready =
@@ -147,16 +162,17 @@ impl Client<'_> {
 
     /// Records a few more messages like those of the last run at both ends. Returns the client's records and the server's.
     fn record(&mut self, last: &Run) -> Result<[Track; 2], Failure> {
-        let (warmup, samples) = (last.warmup.clamp(1, RECORDED_MAX), last.samples.clamp(1, RECORDED_MAX));
+        let samples = if last.is_by_time() { RECORDED_MAX } else { last.samples };
+        let (warmup, samples) = (last.warmup.clamp(1, RECORDED_MAX), samples.clamp(1, RECORDED_MAX));
         self.link.data().record(true);
-        self.run(&Run { batch: 1, warmup, samples, is_recorded: true, ..*last })?;
+        self.run(&Run { batch: 1, warmup, samples, time_ns: 0, is_recorded: true, ..*last })?;
         let server = self.link.receive_records()?;
         Ok([self.link.take_records(), server])
     }
 
     /// Returns the picture of the recorded message of median duration.
     fn picture(&self, bytes: u64, client: &Track, server: &Track) -> Result<Picture, Failure> {
-        let is_answered = self.options.test == Test::Latency;
+        let is_answered = self.options.test() == Test::Latency;
         let timeline = Timeline::median(&client.marks, &server.marks, bytes, is_answered);
         let ConnectionProperties { protocol, fabric, block_bytes, .. } = self.properties;
         match timeline {
@@ -182,7 +198,7 @@ impl Client<'_> {
 
     /// Measures one size.
     fn size(&mut self, bytes: u64) -> Result<Row, Failure> {
-        let pattern = match self.options.test {
+        let pattern = match self.options.test() {
             Test::Latency => Pattern::Pingpong,
             Test::Stream => Pattern::Stream,
         };
@@ -194,6 +210,8 @@ impl Client<'_> {
             bytes,
             warmup: 0,
             samples: 1,
+            time_ns: 0,
+            connection: 0,
         };
         let first = self.first(&check)?;
         let idle = Run { pattern, is_reconnected: false, samples: 0, ..check };
@@ -249,7 +267,8 @@ impl Client<'_> {
         let iterations = self.options.iterations.unwrap_or_else(|| {
             fit(TIMED_TIME).clamp(*ITERATIONS.start(), *ITERATIONS.end()).min(fit(TIMED_TIME_MAX).max(3))
         });
-        let batch = match iterations {
+        let time = self.options.time;
+        let batch = match time.map_or(iterations, fit) {
             _ if each >= BATCHED_INTERVAL_MAX || self.end.plan.is_prepared() => 1,
             1280.. => 64,
             160.. => 8,
@@ -258,6 +277,10 @@ impl Client<'_> {
         let samples = if batch > 1 { iterations / (2 * u64::from(batch)) } else { iterations };
         // messages flow already when the clock starts
         let warmup = fit(Duration::from_millis(1)).clamp(1, 64);
+        if let Some(time) = time {
+            let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            return Run { batch, warmup, samples: 0, time_ns, ..*idle };
+        }
         Run { batch, warmup, samples, ..*idle }
     }
 
@@ -266,7 +289,10 @@ impl Client<'_> {
         let begin = Instant::now();
         self.link.send(TAG_RUN, &run.encode())?;
         if run.is_reconnected {
-            let connection = self.reconnect()?;
+            let mut connection = self.reconnect()?;
+            if self.ready.joins {
+                self.link.join(&mut connection, Join { token: self.ready.token, number: 0 })?;
+            }
             self.link.replace_data(connection);
         }
         let before = Copies::of(self.link.data());
@@ -278,13 +304,14 @@ impl Client<'_> {
         let copies = Copies::of(self.link.data()).since(&before);
         let done = Done::decode(&self.link.receive_message(TAG_DONE)?).map_err(peer::failure_of_violation)?;
         self.end.check_contents()?;
+        let messages = if run.pattern == Pattern::Stream { done.messages } else { samples.count() };
         let figures = match run.pattern {
             Pattern::Stream => done.figures,
             _ => samples.figures(Scale { trips: 2, reading_ns: self.reading_ns }),
         };
         let planned = LastPlanned::newest(self.link.data(), run.bytes, planned_before);
         let peer_usage = (done.cpu_ns, done.wall_ns);
-        Ok(Outcome { figures, usage, peer_usage, took: begin.elapsed(), copies, planned })
+        Ok(Outcome { figures, messages, usage, peer_usage, took: begin.elapsed(), copies, planned })
     }
 
     /// Connects once more to the server, which listens again.
@@ -304,7 +331,7 @@ impl Client<'_> {
         let planned = outcome.planned.as_ref();
         let mut row = Row {
             event: "result",
-            test: self.options.test,
+            test: self.options.test(),
             bytes: run.bytes,
             first_us: 0.0,
             min_us: 0.0,
@@ -314,7 +341,7 @@ impl Client<'_> {
             p999_us: 0.0,
             max_us: 0.0,
             gb_per_s: 0.0,
-            iterations: run.timed(),
+            iterations: outcome.messages,
             batch: run.batch,
             fresh: self.end.plan.memory.name(),
             reconnect: self.options.reconnect.unwrap_or(0),

@@ -3,7 +3,7 @@
 use super::buffers::{Buffer, Pool, Registration};
 use super::contents::Contents;
 use super::link::MessageError;
-use super::messages::{Memory, Plan, TAG_MESSAGE};
+use super::messages::{Memory, Plan, TAG_END, TAG_MESSAGE};
 use super::samples::stop_if_asked;
 use crate::exit::{Code, Failure};
 use crate::protocol::Role;
@@ -78,6 +78,12 @@ impl End {
     pub fn use_node(&mut self, node: Option<u32>) {
         self.from.set_node(node);
         self.to.set_node(node);
+    }
+
+    /// Gives back the memory of the buffers.
+    pub fn release(&mut self) {
+        self.from.release();
+        self.to.release();
     }
 
     /// Renews the buffers and fills in the next `messages` messages, once the peer has taken those before out of registered buffers. The
@@ -284,6 +290,14 @@ pub fn receive_into_within(
     }
     let bytes = buffer.message_bytes();
     check(connection.recv_into_cold(&mut [buffer.memory()], patience).map_err(failed)?, bytes)
+}
+
+/// Sends END: no message of this run follows.
+///
+/// # Errors
+/// The error of the library.
+pub fn send_end(connection: &mut Connection) -> Result<(), MessageError> {
+    connection.send(TAG_END, &[], UNLIMITED).map_err(failed)
 }
 
 /// Checks that a message of the run was received, which has as many bytes.

@@ -1,11 +1,11 @@
-//! Connections of one measurement: the control connection, and with `--reconnect` one more for the measured messages, new for
+//! The client's connections of one measurement: the control connection, and with `--reconnect` one more for the measured messages, new for
 //! each size.
 
-use super::messages::{TAG_GO, TAG_RECORDS};
+use super::messages::{Join, TAG_GO, TAG_JOIN, TAG_RECORDS};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::protocol::{REPORT_BYTES_MAX, Report, Role, Violation};
+use crate::protocol::{HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, Violation};
 use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::timeouts::{REPORT_TIMEOUT, UNLIMITED};
@@ -19,7 +19,7 @@ use superpipe::{Connection, Error, ErrorKind};
 /// Wait for the peer's report when it may have ended: it reports its end at once, or the library notices its loss.
 const END_WAIT: Duration = Duration::from_millis(50);
 
-/// This end of the connections.
+/// The client's end of the connections.
 #[derive(Debug)]
 pub struct Link<'a> {
     /// session of this tool
@@ -160,6 +160,37 @@ impl<'a> Link<'a> {
         track
     }
 
+    /// Tells the server whose a further connection is, and receives its HELLO there.
+    ///
+    /// # Errors
+    /// The peer is gone, or is no rperf serve.
+    pub fn join(&self, connection: &mut Connection, join: Join) -> Result<(), Failure> {
+        let timeout = self.session.common.idle_timeout;
+        let failed = |error: Error| self.session.failure(&error);
+        connection.send(TAG_JOIN, &[&join.encode()], timeout).map_err(failed)?;
+        let mut bytes = [0; HELLO_BYTES];
+        let received = connection.recv_into(&mut [&mut bytes], timeout).map_err(failed)?;
+        let hello = if received.tag == TAG_HELLO { &bytes[..received.bytes] } else { &[] };
+        Hello::decode(hello, Role::Server).map(drop).map_err(peer::failure_of_violation)
+    }
+
+    /// Receives a message with this tag on the control connection, of so many bytes.
+    ///
+    /// # Errors
+    /// The peer is lost or silent, or sends another message.
+    pub fn receive_long(&mut self, tag: u64, bytes: usize) -> Result<Vec<u8>, Failure> {
+        let mut room = vec![0; bytes];
+        let received = match self.control.recv_into(&mut [&mut room], UNLIMITED) {
+            Ok(received) => received,
+            Err(error) => return Err(self.explain(MessageError::Library(error))),
+        };
+        if received.tag != tag {
+            return Err(peer::failure_of_violation(Violation("sent a message out of turn")));
+        }
+        room.truncate(received.bytes);
+        Ok(room)
+    }
+
     /// Receives the server's records.
     ///
     /// # Errors
@@ -175,14 +206,6 @@ impl<'a> Link<'a> {
         }
         Track::decode(self.session.role.other().tool(), &bytes[..received.bytes])
             .map_err(peer::failure_of_violation)
-    }
-
-    /// Sends GO: the peer may begin.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
-    pub fn send_go(&mut self) -> Result<(), MessageError> {
-        self.send(TAG_GO, &[]).map_err(MessageError::Local)
     }
 
     /// Waits for GO: this end may begin.
@@ -232,21 +255,11 @@ impl<'a> Link<'a> {
         self.close(outcome);
     }
 
-    /// Reports to a client why its measurement did not begin, and closes. The server goes on to wait for another client.
-    pub fn reject(mut self, failure: Failure) {
-        let outcome = Err(failure);
-        self.send_end(&outcome);
-        self.close(&outcome);
-    }
-
     fn send_end(&mut self, outcome: &Result<(), Failure>) {
         let nothing = Digest::new(DigestKind::None);
         match outcome {
-            // only the client reports the end; losing the server now changes no result
-            Ok(()) if self.session.role == Role::Client => {
-                let _ = self.session.send_report(&mut self.control, Ok(None), &nothing, REPORT_TIMEOUT);
-            }
-            Ok(()) => {}
+            // losing the server now changes no result
+            Ok(()) => _ = self.session.send_report(&mut self.control, Ok(None), &nothing, REPORT_TIMEOUT),
             // there is no peer to report to, or the reason of the close tells it
             Err(Failure { code, .. })
                 if matches!(code, Code::PeerLost | Code::Timeout) || code.is_signal() => {}

@@ -1,27 +1,32 @@
 //! rperf: measures latency and throughput of messages between two processes.
 //!
 //! ```text
-//! options ──▶ client ──▶ messages ──▶ server        the client sends all settings
-//!               │                       │
-//!               └──▶ link ◀─────────────┘           connections, and the end of each side
-//!                     │
-//!                    end ──▶ latency, stream        measured messages: buffers, contents, samples
-//!                     │
-//!                    row ──▶ output: table, csv, json, plot
+//! options ──▶ client ──▶ messages ──▶ serving       the client sends all settings; the server serves many clients
+//!               │
+//!               ├──▶ link ──▶ end, latency, stream  measured messages of one connection: buffers, contents, samples
+//!               ├──▶ many                           messages over many connections at once
+//!               │
+//!             row, many_row ──▶ output: table, csv, json, plot
 //! ```
 //!
-//! rperf uses the library as any program does: one connection, one slice per message, and one thread at each end.
+//! rperf uses the library as any program does: one slice per message, and one thread at each end.
 //! The timed loops only send and receive messages and read the clock; they allocate, format and look up nothing.
 
 pub mod buffers;
 pub mod client;
 pub mod clock;
+mod columns;
 pub mod contents;
 pub mod copies;
+pub mod counts;
 pub mod distance;
 pub mod end;
+pub mod histogram;
 pub mod latency;
 pub mod link;
+pub mod many;
+pub mod many_row;
+pub mod many_table;
 pub mod messages;
 pub mod options;
 pub mod output;
@@ -31,7 +36,6 @@ pub mod plot;
 pub mod row;
 pub mod runs;
 pub mod samples;
-pub mod server;
 mod serving;
 pub mod sizes;
 pub mod stream;
@@ -67,7 +71,7 @@ pub fn main() -> ExitCode {
         return match serve.common.generate {
             Some(kind) => generate::print(Role::Server, kind, Perf::command()),
             None => {
-                run(Role::Server, &serve.common, &[], |session, trace| server::serve(session, &serve, trace))
+                run(Role::Server, &serve.common, &[], |session, trace| serving::serve(session, &serve, trace))
             }
         };
     }

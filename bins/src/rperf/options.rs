@@ -1,6 +1,7 @@
 //! The command line of rperf. `--help`, the man page and the completions are made from the doc comments of this file.
 
 use super::messages::Memory;
+use super::runs::TIME_MAX_NS;
 use super::sizes::Sizes;
 use crate::command_line::command::Optional;
 use crate::command_line::help::after_help;
@@ -121,6 +122,11 @@ pub struct Serve {
     #[arg(long, conflicts_with = "trace")]
     pub keep: bool,
 
+    /// Have at most this many connections, those of one client counted one by one; further ones wait [default: 2048]. While all places are
+    /// taken, a client that has done nothing for 5 s loses its place. Each takes up to 1M of memory and some five descriptors (ulimit -n)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
+    pub connections_max: Option<u32>,
+
     /// Address and timeout of the listener.
     #[command(flatten)]
     pub listening: Listening,
@@ -141,9 +147,9 @@ pub struct ClientOptions {
     )]
     pub address: Option<Address>,
 
-    /// Test to run
-    #[arg(long, value_enum, value_name = "TEST", default_value_t = Test::Latency)]
-    pub test: Test,
+    /// Test to run [default: latency; stream with --bidirectional]
+    #[arg(long, value_enum, value_name = "TEST")]
+    pub test: Option<Test>,
 
     /// Message sizes, 0 to 1G, as a list of sizes and ranges: 64..1M doubles each size, 4K..64M*1.05 multiplies by a factor,
     /// 4K..64K+4K adds bytes
@@ -154,6 +160,23 @@ pub struct ClientOptions {
     /// 2 s]. Short messages are timed in batches: N is then rounded down to a multiple of 16 from 160 on, and of 128 from 1280 on
     #[arg(long, value_name = "N", value_parser = |text: &str| quantity::count(text, 1..=super::SAMPLES_MAX))]
     pub iterations: Option<u64>,
+
+    /// Time for the timed messages of each size, instead of a number of iterations
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+
+    /// Spread the messages over N connections, all at once, from one thread at each end: round trips, with one message under way per connection,
+    /// or streams. Each size takes 1 s, or --time, or --iterations messages over all of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub connections: Option<u32>,
+
+    /// Have M further connections be idle meanwhile
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(0..=16383))]
+    pub idle: Option<u32>,
+
+    /// Have both ends send streams at once, over each connection
+    #[arg(long)]
+    pub bidirectional: bool,
 
     /// Messages of each size that warm up [default: as many as take 20 ms]. In any case another 1 to 64 messages, as many as fit
     /// 1 ms, come directly before the timed ones
@@ -281,6 +304,13 @@ impl ClientOptions {
         paths.any(|path| is_dash(path) || own_descriptor(path) == Some(1))
     }
 
+    /// Returns the test.
+    #[must_use]
+    pub fn test(&self) -> Test {
+        let default = if self.bidirectional { Test::Stream } else { Test::Latency };
+        self.test.unwrap_or(default)
+    }
+
     /// Returns the memory that the messages use.
     #[must_use]
     pub fn memory(&self) -> Memory {
@@ -291,6 +321,12 @@ impl ClientOptions {
             Some(FreshMemory::Advised) => Memory::Advised,
         }
     }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = quantity::duration(text)?;
+    let longest = Duration::from_nanos(TIME_MAX_NS);
+    if time > longest { Err("a size takes a week at most".to_owned()) } else { Ok(time) }
 }
 
 #[cfg(test)]
@@ -312,7 +348,7 @@ mod tests {
         assert_eq!(serve.listening.listen.to_string(), crate::command_line::options::DEFAULT_ADDRESS);
         let perf = Perf::try_parse_from(["rperf", "localhost"]).unwrap();
         assert!(perf.part.is_none());
-        assert_eq!((perf.client.test, perf.client.memory()), (Test::Latency, Memory::Reused));
+        assert_eq!((perf.client.test(), perf.client.memory()), (Test::Latency, Memory::Reused));
         assert_eq!(
             (perf.client.sizes.max(), perf.client.iterations, perf.client.wait),
             (1 << 20, None, None)

@@ -3,6 +3,8 @@
 //! Files are opened before the measurement, so that one which cannot be written ends it at once. A drawing appears when it is
 //! complete, a file of results with the first one. If the measurement fails before that, an old file of this name is kept.
 
+use super::many_row::ManyRow;
+use super::many_table as many;
 use super::options::ClientOptions;
 use super::plot;
 use super::row::Row;
@@ -24,6 +26,7 @@ pub struct Output {
     plot: Option<output::Output>,
     picture: Option<output::Output>,
     rows: Vec<Row>,
+    many: Vec<ManyRow>,
     signals: Signals,
 }
 
@@ -55,6 +58,7 @@ impl Output {
             plot: drawing(&options.plot)?,
             picture: drawing(&options.picture)?,
             rows: Vec::new(),
+            many: Vec::new(),
             signals: *signals,
         })
     }
@@ -64,9 +68,20 @@ impl Output {
     /// # Errors
     /// It cannot be written, or a signal came meanwhile.
     pub fn put(&mut self, row: Row) -> Result<(), Failure> {
-        let is_first = self.rows.is_empty();
+        let header = self.rows.is_empty().then(|| Header(&row).to_string());
+        let written = self.write_row(header.as_deref(), &Line(&row).to_string(), &row);
         self.rows.push(row);
-        let written = self.write_last(is_first);
+        self.explain(written)
+    }
+
+    /// Writes one result over many connections.
+    ///
+    /// # Errors
+    /// It cannot be written, or a signal came meanwhile.
+    pub fn put_many(&mut self, row: ManyRow) -> Result<(), Failure> {
+        let header = self.many.is_empty().then(|| many::Header(&row).to_string());
+        let written = self.write_row(header.as_deref(), &many::Line(&row).to_string(), &row);
+        self.many.push(row);
         self.explain(written)
     }
 
@@ -85,7 +100,8 @@ impl Output {
     /// # Errors
     /// They cannot be drawn or written, or a signal came meanwhile.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        let drawn = self.plot.as_mut().map_or(Ok(()), |to| write(to, plot::draw(&self.rows)));
+        let draw = || if self.many.is_empty() { plot::draw(&self.rows) } else { plot::draw_many(&self.many) };
+        let drawn = self.plot.as_mut().map_or(Ok(()), |to| write(to, draw()));
         self.explain(drawn)
     }
 
@@ -98,17 +114,17 @@ impl Output {
         self.explain(drawn)
     }
 
-    fn write_last(&mut self, is_first: bool) -> Result<(), Failure> {
-        let Some(row) = self.rows.last() else { return Ok(()) };
+    /// Writes a row, with a header before the first one.
+    fn write_row(&mut self, header: Option<&str>, line: &str, row: &impl Serialize) -> Result<(), Failure> {
         if let Some(table) = &mut self.table {
-            let header = if is_first { format!("{}\n", Header(row)) } else { String::new() };
-            table.write(format!("{header}{}\n", Line(row)).as_bytes())?;
+            let header = header.map_or_else(String::new, |header| format!("{header}\n"));
+            table.write(format!("{header}{line}\n").as_bytes())?;
         }
         if let Some(json) = &mut self.json {
             json.put(as_json(row))?;
         }
         if let Some(csv) = &mut self.csv {
-            csv.put(as_csv(row, is_first))?;
+            csv.put(as_csv(row, header.is_some()))?;
         }
         Ok(())
     }
@@ -140,7 +156,7 @@ fn as_json(row: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Formats a row, with the names of the columns before the first one.
-fn as_csv(row: &Row, is_first: bool) -> io::Result<Vec<u8>> {
+fn as_csv(row: &impl Serialize, is_first: bool) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(is_first).from_writer(Vec::new());
     writer.serialize(row)?;
     writer.into_inner().map_err(|error| error.into_error())

@@ -1,4 +1,4 @@
-//! One end's part of a run.
+//! The client's part of a run, and the buffers of both ends.
 
 use super::clock::CpuUsage;
 use super::end::{End, register};
@@ -11,8 +11,8 @@ use crate::protocol::Role;
 use superpipe::{Connection, Protocol};
 
 impl End {
-    /// Performs this end's part of a run. Returns CPU time and elapsed time of its thread in nanoseconds, from the allocation of the
-    /// buffers to the last message.
+    /// Performs the client's part of a run over one connection. Returns CPU time and elapsed time of its thread in nanoseconds, from the
+    /// allocation of the buffers to the last message.
     ///
     /// # Errors
     /// A message that cannot be sent or received, too little memory, or a signal.
@@ -22,22 +22,19 @@ impl End {
         run: &Run,
         samples: &mut Samples,
     ) -> Result<(u64, u64), MessageError> {
-        let is_client = link.session.role == Role::Client;
         let is_prepared = run.pattern == Pattern::Check || self.plan.is_prepared();
         let session = link.session;
         self.set_up(link.data(), session, run)?;
         let usage = CpuUsage::begin();
-        match (run.pattern, is_client, is_prepared) {
-            (Pattern::Check | Pattern::Pingpong, true, false) => latency::ping(self, link, run, samples),
-            (Pattern::Check | Pattern::Pingpong, true, true) => {
+        match (run.pattern, is_prepared) {
+            (Pattern::Check | Pattern::Pingpong | Pattern::Both, false) => {
+                latency::ping(self, link, run, samples)
+            }
+            (Pattern::Check | Pattern::Pingpong | Pattern::Both, true) => {
                 latency::ping_prepared(self, link, run, samples)
             }
-            (Pattern::Check | Pattern::Pingpong, false, false) => latency::pong(self, link, run),
-            (Pattern::Check | Pattern::Pingpong, false, true) => latency::pong_prepared(self, link, run),
-            (Pattern::Stream, true, false) => stream::source(self, link, run),
-            (Pattern::Stream, true, true) => stream::source_prepared(self, link, run),
-            (Pattern::Stream, false, false) => stream::sink(self, link, run, samples),
-            (Pattern::Stream, false, true) => stream::sink_prepared(self, link, run, samples),
+            (Pattern::Stream, false) => stream::source(self, link, run),
+            (Pattern::Stream, true) => stream::source_prepared(self, link, run),
         }?;
         Ok(usage.since())
     }
@@ -68,7 +65,7 @@ impl End {
         };
         let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
         let (from, to) = match (run.pattern, is_client) {
-            (Pattern::Check | Pattern::Pingpong, _) => (1, 1),
+            (Pattern::Check | Pattern::Pingpong | Pattern::Both, _) => (1, 1),
             (Pattern::Stream, true) => (count, 0),
             (Pattern::Stream, false) => (0, count),
         };

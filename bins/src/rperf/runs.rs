@@ -1,11 +1,11 @@
 //! RUN and DONE: one sequence of measured messages, and the server's figures for it. wire.md 8.2.
 
 use super::SAMPLES_MAX;
-use super::messages::{Plan, check_zero};
+use super::messages::{Plan, check_zero, number};
 use crate::protocol::{Violation, word};
 
 /// Bytes of a RUN.
-pub const RUN_BYTES: usize = 40;
+pub const RUN_BYTES: usize = 48;
 /// Bytes of a DONE.
 pub const DONE_BYTES: usize = 80;
 
@@ -13,6 +13,8 @@ pub const DONE_BYTES: usize = 80;
 const BATCH_MAX: u32 = 1 << 10;
 /// Limit on the messages of a warm-up.
 const WARMUP_MAX: u64 = 1 << 32;
+/// Limit on the time of a run: a week.
+pub const TIME_MAX_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// Kind of a sequence of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum Pattern {
     Pingpong = 2,
     /// messages from the client to the server
     Stream = 3,
+    /// messages from each end to the other at once, over many connections
+    Both = 4,
 }
 
 /// One sequence of measured messages.
@@ -41,8 +45,12 @@ pub struct Run {
     pub bytes: u64,
     /// messages before the timed ones
     pub warmup: u64,
-    /// timed batches, each followed by as many single messages; or timed messages, if the batch is 1
+    /// timed batches, each followed by as many single messages; or timed messages, if the batch is 1; 0 if the run has a time
     pub samples: u64,
+    /// time of the timed messages, which the client keeps; 0: as many as `samples` says
+    pub time_ns: u64,
+    /// connection of a check, 1 to N of the plan's; 0: the data connection, or all of the plan
+    pub connection: u32,
 }
 
 /// Figures of one end, in picoseconds per message.
@@ -71,6 +79,8 @@ pub struct Done {
     pub cpu_ns: u64,
     /// time from the allocation of the server's buffers, before its first GO, to its last message
     pub wall_ns: u64,
+    /// messages of a stream that were timed; otherwise zero
+    pub messages: u64,
 }
 
 impl Run {
@@ -78,6 +88,12 @@ impl Run {
     #[must_use]
     pub const fn singles(&self) -> u64 {
         self.samples * self.batch as u64
+    }
+
+    /// Returns true if the client ends the run, once its time is over.
+    #[must_use]
+    pub const fn is_by_time(&self) -> bool {
+        self.time_ns > 0
     }
 
     /// Returns the number of timed messages, in batches or one by one.
@@ -97,6 +113,8 @@ impl Run {
         bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.warmup.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.samples.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.time_ns.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.connection.to_le_bytes());
         bytes
     }
 
@@ -107,13 +125,14 @@ impl Run {
     pub fn decode(bytes: &[u8], plan: &Plan) -> Result<Self, Violation> {
         let bytes: &[u8; RUN_BYTES] =
             bytes.try_into().map_err(|_| Violation("sent a RUN of the wrong length"))?;
-        if bytes[3..4].iter().chain(&bytes[32..]).any(|&byte| byte != 0) {
+        if bytes[3..4].iter().chain(&bytes[44..]).any(|&byte| byte != 0) {
             return Err(Violation("sent a RUN whose reserved bytes are not zero"));
         }
         let pattern = match bytes[0] {
             1 => Pattern::Check,
             2 => Pattern::Pingpong,
             3 => Pattern::Stream,
+            4 => Pattern::Both,
             _ => return Err(Violation("asks for an unknown pattern of messages")),
         };
         let batch = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
@@ -125,6 +144,8 @@ impl Run {
             bytes: word(&bytes[8..16]),
             warmup: word(&bytes[16..24]),
             samples: word(&bytes[24..32]),
+            time_ns: word(&bytes[32..40]),
+            connection: number(&bytes[40..44]),
         };
         if bytes[1] > 1 || bytes[2] > 1 {
             return Err(Violation("sent a RUN with an unknown flag"));
@@ -147,7 +168,28 @@ impl Run {
         if pattern == Pattern::Check && (run.warmup, run.samples, batch) != (0, 1, 1) {
             return Err(Violation("asks for a check of more or less than one message"));
         }
-        if pattern == Pattern::Stream && run.samples > 0 && run.warmup == 0 {
+        if run.time_ns > TIME_MAX_NS {
+            return Err(Violation("asks for a run of more than a week"));
+        }
+        if run.is_by_time() && (pattern == Pattern::Check || run.samples > 0) {
+            return Err(Violation("asks for a run by time and by count"));
+        }
+        let connections = if pattern == Pattern::Check { plan.connections } else { 0 };
+        if run.connection > connections || (run.connection == 0 && connections > 0) {
+            return Err(Violation("asks for a connection that its PLAN has not"));
+        }
+        if plan.is_many() {
+            let is_plain = (run.is_reconnected, run.is_recorded, run.warmup, batch) == (false, false, 0, 1);
+            return if is_plain {
+                Ok(run)
+            } else {
+                Err(Violation("asks for too much over many connections"))
+            };
+        }
+        if pattern == Pattern::Both {
+            return Err(Violation("asks for both directions at once over one connection"));
+        }
+        if pattern == Pattern::Stream && (run.samples > 0 || run.is_by_time()) && run.warmup == 0 {
             return Err(Violation("asks for a stream without a message that starts the clock"));
         }
         Ok(run)
@@ -170,7 +212,7 @@ impl Done {
     #[must_use]
     pub fn encode(&self) -> [u8; DONE_BYTES] {
         let mut bytes = [0; DONE_BYTES];
-        let words = self.figures.in_order().into_iter().chain([self.cpu_ns, self.wall_ns]);
+        let words = self.figures.in_order().into_iter().chain([self.cpu_ns, self.wall_ns, self.messages]);
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -184,7 +226,7 @@ impl Done {
     pub fn decode(bytes: &[u8]) -> Result<Self, Violation> {
         let bytes: &[u8; DONE_BYTES] =
             bytes.try_into().map_err(|_| Violation("sent a DONE of the wrong length"))?;
-        check_zero(&bytes[64..], "sent a DONE whose reserved bytes are not zero")?;
+        check_zero(&bytes[72..], "sent a DONE whose reserved bytes are not zero")?;
         let at = |index: usize| word(&bytes[index * 8..index * 8 + 8]);
         let figures = Figures {
             min_ps: at(0),
@@ -197,7 +239,7 @@ impl Done {
         if !figures.are_possible() {
             return Err(Violation("sent inconsistent figures, such as a median above the maximum"));
         }
-        Ok(Self { figures, cpu_ns: at(6), wall_ns: at(7) })
+        Ok(Self { figures, cpu_ns: at(6), wall_ns: at(7), messages: at(8) })
     }
 }
 
@@ -215,6 +257,8 @@ mod tests {
         bytes: 4096,
         warmup: 10,
         samples: 1000,
+        time_ns: 0,
+        connection: 0,
     };
 
     #[test]
@@ -227,9 +271,9 @@ mod tests {
             Run { pattern: Pattern::Check, is_reconnected: true, batch: 1, warmup: 0, samples: 1, ..RUN };
         assert_eq!((decode(&check.encode()), check.timed()), (Ok(check), 1));
         let wrong = |at, value| changed(RUN.encode(), at, value, decode);
-        assert!(wrong(0, 4).contains("pattern"));
+        assert!(wrong(0, 5).contains("pattern") && wrong(0, 4).contains("both directions"));
         assert!(wrong(1, 2).contains("flag") && wrong(2, 2).contains("flag"));
-        assert!(wrong(3, 1).contains("reserved") && wrong(39, 1).contains("reserved"));
+        assert!(wrong(3, 1).contains("reserved") && wrong(44, 1).contains("reserved"));
         assert!(wrong(4, 0).contains("batches") && wrong(7, 1).contains("batches"));
         assert!(wrong(8, 1).contains("larger messages"));
         assert!(wrong(31, 0xFF).contains("samples") && wrong(27, 1).contains("samples"));
@@ -238,7 +282,34 @@ mod tests {
         assert!(refused(Run { samples: 2, ..check }).contains("one message"));
         assert!(refused(Run { warmup: 0, ..RUN }).contains("starts the clock"));
         assert!(refused(Run { samples: SAMPLES_MAX / 64 + 1, ..RUN }).contains("samples"));
-        assert!(decode(&[1; 39]).is_err());
+        assert!(decode(&[1; 40]).is_err());
+        let by_time = Run { samples: 0, time_ns: 5, ..RUN };
+        assert_eq!(decode(&by_time.encode()), Ok(by_time));
+        assert!(wrong(39, 1).contains("a week") && wrong(32, 1).contains("by time and by count"));
+        assert!(refused(Run { time_ns: 5, ..check }).contains("by time and by count"));
+        assert!(refused(Run { warmup: 0, ..by_time }).contains("starts the clock"));
+        assert!(wrong(40, 1).contains("PLAN has not"));
+        let many = Plan { connections: 3, ..plan };
+        let spread = Run { batch: 1, warmup: 0, is_recorded: false, ..RUN };
+        let decode = |run: Run| Run::decode(&run.encode(), &many);
+        for pattern in [Pattern::Pingpong, Pattern::Stream, Pattern::Both] {
+            let spread = Run { pattern, ..spread };
+            assert_eq!(decode(spread), Ok(spread));
+            assert!(decode(Run { connection: 1, ..spread }).unwrap_err().0.contains("PLAN has not"));
+        }
+        let one = Run { pattern: Pattern::Check, samples: 1, connection: 3, ..spread };
+        assert_eq!(decode(one), Ok(one));
+        for connection in [0, 4] {
+            assert!(decode(Run { connection, ..one }).unwrap_err().0.contains("PLAN has not"));
+        }
+        for run in [
+            Run { batch: 2, ..spread },
+            Run { warmup: 1, ..spread },
+            Run { is_reconnected: true, ..spread },
+            Run { is_recorded: true, ..spread },
+        ] {
+            assert!(decode(run).unwrap_err().0.contains("too much"));
+        }
         for plan in [Plan { is_verified: true, ..plan }, Plan { memory: Memory::Advised, ..plan }] {
             assert!(Run::decode(&RUN.encode(), &plan).unwrap_err().0.contains("one by one"));
             assert!(Run::decode(&Run { batch: 1, ..RUN }.encode(), &plan).is_ok());
@@ -248,7 +319,7 @@ mod tests {
     #[test]
     fn inconsistent_figures_are_refused() {
         let figures = Figures { min_ps: 1, p50_ps: 2, avg_ps: 30, p99_ps: 4, p999_ps: 5, max_ps: 60 };
-        let done = Done { figures, cpu_ns: 7, wall_ns: 8 };
+        let done = Done { figures, cpu_ns: 7, wall_ns: 8, messages: 9 };
         assert_eq!(Done::decode(&done.encode()), Ok(done));
         assert_eq!(Done::decode(&Done::default().encode()), Ok(Done::default()));
         let wrong = |at, value| changed(done.encode(), at, value, Done::decode);
@@ -256,7 +327,7 @@ mod tests {
             assert!(wrong(at, 99).contains("inconsistent"), "{at}");
         }
         assert!(wrong(40, 0).contains("inconsistent"));
-        assert!((64..80).all(|at| wrong(at, 1).contains("reserved")));
+        assert!((72..80).all(|at| wrong(at, 1).contains("reserved")));
         assert!(Done::decode(&[]).is_err());
     }
 }

@@ -3,8 +3,10 @@
 //! A reading of the clock costs about as much as a message of 8 bytes, so short messages are timed in two ways, in turns. A
 //! *batch* of messages between two readings gives minimum, median and average. Then as many messages with one reading each give
 //! the 99th and 99.9th percentiles and the maximum, which an average over a batch would hide. Long messages have one reading
-//! each. Every sample is kept, in memory that was allocated and written before the run.
+//! each. Every sample is kept, in memory that was allocated and written before the run; those of a run by time are counted in a
+//! [`Histogram`].
 
+use super::histogram::Histogram;
 use super::link::MessageError;
 use super::runs::{Figures, Pattern, Run};
 use crate::protocol::Role;
@@ -15,8 +17,17 @@ use superpipe::os::monotonic_ns;
 #[derive(Debug)]
 pub struct Samples {
     batch: u32,
-    batched: Vec<u64>,
-    single: Vec<u64>,
+    batched: Kept,
+    single: Kept,
+}
+
+/// Samples of one kind.
+#[derive(Debug)]
+enum Kept {
+    /// each of them
+    All(Vec<u64>),
+    /// their counts
+    Counted(Histogram),
 }
 
 /// Scale from samples to figures.
@@ -32,16 +43,26 @@ impl Samples {
     /// Allocates resident memory for all samples that this end takes of a run. The server times a stream, the client all else.
     #[must_use]
     pub fn new(run: &Run, role: Role) -> Self {
-        let is_ours = (run.pattern == Pattern::Stream) == (role == Role::Server);
+        let is_ours = is_ours(run, role);
         let room = |count: u64, is_wanted: bool| {
+            if run.is_by_time() {
+                return Kept::Counted(Histogram::default());
+            }
             let count = if is_wanted { usize::try_from(count).unwrap_or(0) } else { 0 };
             // written once, so that no page fault falls into a sample
             let mut room = vec![u64::MAX; count];
             room.clear();
-            room
+            Kept::All(room)
         };
         let batched = room(run.samples, is_ours && run.batch > 1);
         Self { batch: run.batch, batched, single: room(run.singles(), is_ours) }
+    }
+
+    /// Returns the bytes of memory that [`new`](Self::new) allocates.
+    #[must_use]
+    pub fn bytes(run: &Run, role: Role) -> u64 {
+        let batched = if run.batch > 1 { run.samples } else { 0 };
+        if is_ours(run, role) { 8 * run.singles().saturating_add(batched) } else { 0 }
     }
 
     /// Adds the time of a single message.
@@ -68,24 +89,36 @@ impl Samples {
         mut one: impl FnMut() -> Result<(), MessageError>,
     ) -> Result<(), MessageError> {
         repeat(run.warmup, signals, &mut one)?;
+        let until_ns = monotonic_ns().saturating_add(run.time_ns);
+        let mut left = run.samples;
+        // asked after each sample, or each two batches
+        let mut goes_on = |now: u64| {
+            left = left.saturating_sub(1);
+            if run.is_by_time() { now < until_ns } else { left > 0 }
+        };
+        let mut last = monotonic_ns();
+        if run.samples == 0 && !run.is_by_time() {
+            return Ok(());
+        }
         if run.batch == 1 {
-            let mut last = monotonic_ns();
-            for _ in 0..run.samples {
+            loop {
                 stop_if_asked(signals)?;
                 one()?;
                 let now = monotonic_ns();
                 self.single.push(now - last);
                 last = now;
+                if !goes_on(now) {
+                    return Ok(());
+                }
             }
-            return Ok(());
         }
-        for _ in 0..run.samples {
+        loop {
             stop_if_asked(signals)?;
             let begin = monotonic_ns();
             for _ in 0..run.batch {
                 one()?;
             }
-            let mut last = monotonic_ns();
+            last = monotonic_ns();
             self.batched.push(last - begin);
             for _ in 0..run.batch {
                 one()?;
@@ -93,31 +126,90 @@ impl Samples {
                 self.single.push(now - last);
                 last = now;
             }
+            if !goes_on(last) {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Returns the number of timed messages.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.single.count() + u64::from(self.batch) * self.batched.count()
     }
 
     /// Returns the figures, or zeros if there are no samples.
     #[must_use]
     pub fn figures(mut self, scale: Scale) -> Figures {
-        if self.single.is_empty() {
+        if self.single.count() == 0 {
             return Figures::default();
         }
-        self.single.sort_unstable();
-        self.batched.sort_unstable();
+        self.single.sort();
+        self.batched.sort();
         let single = |ns: u64| scale.ps(ns, 1);
         let (typical, messages) =
-            if self.batched.is_empty() { (&self.single, 1) } else { (&self.batched, self.batch.into()) };
+            if self.batched.count() == 0 { (&self.single, 1) } else { (&self.batched, self.batch.into()) };
         let many = |ns: u64| scale.ps(ns, messages);
-        let sum_ps: u128 = typical.iter().map(|&ns| u128::from(many(ns))).sum();
-        let min_ps = many(typical[0]);
-        let p50_ps = many(percentile(typical, 500));
-        let avg_ps = u64::try_from(sum_ps / typical.len() as u128).unwrap_or(u64::MAX);
+        let min_ps = many(typical.min());
+        let p50_ps = many(typical.percentile(500)).max(min_ps);
+        let avg_ps = typical.average_ps(scale, messages).max(min_ps);
         // batches and single messages are timed apart: the figures are made to ascend
-        let p99_ps = single(percentile(&self.single, 990)).max(p50_ps);
-        let p999_ps = single(percentile(&self.single, 999)).max(p99_ps);
-        let max_ps = single(percentile(&self.single, 1000)).max(p999_ps).max(avg_ps);
+        let p99_ps = single(self.single.percentile(990)).max(p50_ps);
+        let p999_ps = single(self.single.percentile(999)).max(p99_ps);
+        let max_ps = single(self.single.percentile(1000)).max(p999_ps).max(avg_ps);
         Figures { min_ps, p50_ps, avg_ps, p99_ps, p999_ps, max_ps }
+    }
+}
+
+impl Kept {
+    #[inline]
+    fn push(&mut self, ns: u64) {
+        match self {
+            Self::All(all) => all.push(ns),
+            Self::Counted(histogram) => histogram.push(ns),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::All(all) => all.len() as u64,
+            Self::Counted(histogram) => histogram.count(),
+        }
+    }
+
+    fn sort(&mut self) {
+        if let Self::All(all) = self {
+            all.sort_unstable();
+        }
+    }
+
+    /// Returns the smallest of some that are sorted.
+    fn min(&self) -> u64 {
+        match self {
+            Self::All(all) => all.first().copied().unwrap_or(0),
+            Self::Counted(histogram) => histogram.min(),
+        }
+    }
+
+    /// Returns the value that `permille` of 1000 do not exceed, of some that are sorted.
+    fn percentile(&self, permille: usize) -> u64 {
+        match self {
+            Self::All(all) => percentile(all, permille),
+            Self::Counted(histogram) => histogram.percentile(permille as u64),
+        }
+    }
+
+    /// Returns the average of samples of `messages` messages.
+    fn average_ps(&self, scale: Scale, messages: u64) -> u64 {
+        let count = u128::from(self.count()).max(1);
+        let sum_ps: u128 = match self {
+            Self::All(all) => all.iter().map(|&ns| u128::from(scale.ps(ns, messages))).sum(),
+            Self::Counted(histogram) => {
+                let ns = histogram.sum().saturating_sub(count * u128::from(scale.reading_ns));
+                ns * 1000 / u128::from(messages * scale.trips)
+            }
+        };
+        u64::try_from(sum_ps / count).unwrap_or(u64::MAX)
     }
 }
 
@@ -160,6 +252,11 @@ pub fn stop_if_asked(signals: &Signals) -> Result<(), MessageError> {
     signals.failure().map_or(Ok(()), |failure| Err(MessageError::Local(failure)))
 }
 
+/// Returns true if this end takes the samples of a run.
+fn is_ours(run: &Run, role: Role) -> bool {
+    (run.pattern == Pattern::Stream) == (role == Role::Server)
+}
+
 /// Returns the value that `permille` of 1000 samples do not exceed. `sorted` ascends and is not empty.
 fn percentile(sorted: &[u64], permille: usize) -> u64 {
     let rank = (sorted.len() * permille).div_ceil(1000);
@@ -173,7 +270,7 @@ mod tests {
     const WHOLE: Scale = Scale { trips: 1, reading_ns: 0 };
 
     fn samples(batch: u32, batched: &[u64], single: &[u64]) -> Samples {
-        Samples { batch, batched: batched.to_vec(), single: single.to_vec() }
+        Samples { batch, batched: Kept::All(batched.to_vec()), single: Kept::All(single.to_vec()) }
     }
 
     #[test]
@@ -232,19 +329,64 @@ mod tests {
                 bytes: 0,
                 warmup: 3,
                 samples: 5,
+                time_ns: 0,
+                connection: 0,
             };
             let mut samples = Samples::new(&run, Role::Server);
-            assert_eq!(Samples::new(&run, Role::Client).single.capacity(), 0);
-            let room = samples.single.capacity();
+            let room = |samples: &Samples| match (&samples.single, &samples.batched) {
+                (Kept::All(single), Kept::All(batched)) => (single.capacity(), batched.capacity()),
+                _ => panic!("a run by count keeps all"),
+            };
+            assert_eq!(room(&Samples::new(&run, Role::Client)), (0, 0));
+            assert_eq!(Samples::bytes(&run, Role::Client), 0);
+            let made = room(&samples);
+            assert_eq!(Samples::bytes(&run, Role::Server), 8 * (made.0 + made.1) as u64);
             let mut count = 0;
             let taken = samples.take(&run, &signals, || {
                 count += 1;
                 Ok(())
             });
             assert!(taken.is_ok());
-            assert_eq!((count, samples.single.len() as u64), (messages, run.singles()));
-            assert_eq!(samples.single.capacity(), room, "room was made beforehand");
-            assert_eq!(samples.batched.len(), if batch > 1 { 5 } else { 0 });
+            assert_eq!((count, samples.single.count()), (messages, run.singles()));
+            assert_eq!(samples.count(), messages - 3);
+            assert_eq!(room(&samples), made, "room was made beforehand");
+            assert_eq!(samples.batched.count(), if batch > 1 { 5 } else { 0 });
+            assert_eq!(
+                samples.take(&Run { warmup: 0, samples: 0, ..run }, &signals, || Ok(())).ok(),
+                Some(())
+            );
+            assert_eq!(samples.count(), messages - 3);
+        }
+    }
+
+    #[test]
+    fn a_run_by_time_ends_with_a_sample_after_it() {
+        let signals = Signals::install("test").unwrap();
+        for batch in [1, 8] {
+            let run = Run {
+                pattern: Pattern::Pingpong,
+                is_reconnected: false,
+                is_recorded: false,
+                batch,
+                bytes: 0,
+                warmup: 2,
+                samples: 0,
+                time_ns: 3_000_000,
+                connection: 0,
+            };
+            let mut samples = Samples::new(&run, Role::Client);
+            let begin = monotonic_ns();
+            let mut count = 0;
+            let taken = samples.take(&run, &signals, || {
+                count += 1;
+                std::thread::sleep(core::time::Duration::from_micros(100));
+                Ok(())
+            });
+            assert!(taken.is_ok() && monotonic_ns() - begin >= run.time_ns);
+            assert_eq!((samples.count(), samples.count() % u64::from(batch)), (count - 2, 0));
+            let Figures { min_ps, p50_ps, avg_ps, p99_ps, p999_ps, max_ps } = samples.figures(WHOLE);
+            assert!(min_ps >= 100_000_000 && [min_ps, p50_ps, p99_ps, p999_ps, max_ps].is_sorted());
+            assert!((min_ps..=max_ps).contains(&avg_ps));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Streaming: the client sends message after message, and the server times their arrival. A sample is the time from one complete
+//! Streaming at the client: it sends message after message, and the server times their arrival. A sample is the time from one complete
 //! message to the next. The first message only starts the clock.
 
-use super::end::{End, receive, receive_into, send, write_anew};
+use super::end::{End, send, send_end, write_anew};
 use super::link::{Link, MessageError};
 use super::runs::Run;
-use super::samples::{Samples, repeat};
+use super::samples::repeat;
 use superpipe::os::monotonic_ns;
 
 /// Limit on the bytes of a window, unless two messages have more: both ends keep the buffers of one.
@@ -13,6 +13,9 @@ const WINDOW_BYTES: u64 = 64 << 20;
 const WINDOW_MESSAGES: u64 = 1024;
 /// The same out of registered buffers: as many as a connection registers over shared memory.
 const WINDOW_REGISTERED: u64 = 8;
+/// Messages of a run by time, and their bytes, between two looks at the clock: so few that the end is at most some milliseconds late.
+const TIME_CHECK_MESSAGES: u64 = 64;
+const TIME_CHECK_BYTES: u64 = 4 << 20;
 
 /// Runs the client's end with a reused buffer, or with registered ones in turn, each of which is written before it is sent.
 ///
@@ -24,29 +27,22 @@ pub fn source(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), Messa
     let connection = link.data();
     let buffers = end.from.buffers();
     let (count, mut turn) = (buffers.len(), 0);
-    repeat(run.warmup + run.timed(), &signals, || {
+    let mut one = || {
         let from = &mut buffers[turn % count];
         turn += 1;
         write_anew(connection, from)?;
         send(connection, from)
-    })
-}
-
-/// Runs the server's end of [`source`]. The loop holds nothing but messages and readings of the clock.
-///
-/// # Errors
-/// As [`source`].
-pub fn sink(
-    end: &mut End,
-    link: &mut Link<'_>,
-    run: &Run,
-    samples: &mut Samples,
-) -> Result<(), MessageError> {
-    link.send_go()?;
-    let signals = link.session.signals;
-    let connection = link.data();
-    let to = &mut end.to.buffers()[0];
-    samples.take(run, &signals, || receive(connection, to))
+    };
+    repeat(run.warmup + run.timed(), &signals, &mut one)?;
+    if !run.is_by_time() {
+        return Ok(());
+    }
+    let until_ns = monotonic_ns().saturating_add(run.time_ns);
+    let each = TIME_CHECK_BYTES.checked_div(run.bytes).unwrap_or(u64::MAX).clamp(1, TIME_CHECK_MESSAGES);
+    while monotonic_ns() < until_ns {
+        repeat(each, &signals, &mut one)?;
+    }
+    send_end(connection)
 }
 
 /// Runs the client's end if each message has a buffer of its own. The messages of a window are prepared and compared together,
@@ -56,42 +52,22 @@ pub fn sink(
 /// As [`source`].
 pub fn source_prepared(end: &mut End, link: &mut Link<'_>, run: &Run) -> Result<(), MessageError> {
     let signals = link.session.signals;
-    for (messages, _) in windows(run, end.is_registered) {
+    let mut until_ns = None;
+    for (messages, is_timed) in windows(run, end.is_registered) {
+        let now = monotonic_ns();
+        if is_timed && until_ns.is_none() {
+            until_ns = Some(now.saturating_add(run.time_ns));
+        }
+        let is_over = run.is_by_time() && until_ns.is_some_and(|until_ns| now >= until_ns);
+        if is_over {
+            link.await_go()?;
+            return send_end(link.data());
+        }
         end.prepare(link.data(), &signals, messages)?;
         link.await_go()?;
         let connection = link.data();
         for from in &end.from.buffers()[..messages] {
             send(connection, from)?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs the server's end of [`source_prepared`].
-///
-/// # Errors
-/// As [`source`].
-pub fn sink_prepared(
-    end: &mut End,
-    link: &mut Link<'_>,
-    run: &Run,
-    samples: &mut Samples,
-) -> Result<(), MessageError> {
-    let signals = link.session.signals;
-    for (messages, is_timed) in windows(run, end.is_registered) {
-        end.prepare(link.data(), &signals, messages)?;
-        link.send_go()?;
-        let connection = link.data();
-        let mut last = None;
-        for to in &mut end.to.buffers()[..messages] {
-            receive_into(end.plan.memory, connection, to)?;
-            let now = monotonic_ns();
-            if let Some(last) = last.replace(now).filter(|_| is_timed) {
-                samples.push(now - last);
-            }
-        }
-        for index in 0..messages {
-            end.compare(index, end.plan.is_verified, &signals)?;
         }
     }
     Ok(())
@@ -114,7 +90,8 @@ pub fn windows(run: &Run, is_registered: bool) -> impl Iterator<Item = (usize, b
         let full = (0..full).map(move |_| (window, is_timed));
         full.chain((rest > 0).then_some((rest + 1, is_timed)))
     };
-    part(run.warmup.saturating_sub(1), false).chain(part(run.samples, true))
+    let unlimited = core::iter::repeat_n((window, true), if run.is_by_time() { usize::MAX } else { 0 });
+    part(run.warmup.saturating_sub(1), false).chain(part(run.samples, true)).chain(unlimited)
 }
 
 #[cfg(test)]
@@ -139,10 +116,15 @@ mod tests {
             bytes: 1 << 20,
             warmup: 65,
             samples: 130,
+            time_ns: 0,
+            connection: 0,
         };
         let all: Vec<_> = windows(&run, false).collect();
         assert_eq!(all, [(64, false), (2, false), (64, true), (64, true), (5, true)]);
         assert_eq!(windows(&Run { warmup: 1, samples: 63, ..run }, false).collect::<Vec<_>>(), [(64, true)]);
         assert_eq!(windows(&Run { warmup: 1, samples: 0, ..run }, false).count(), 0);
+        let by_time = Run { warmup: 3, samples: 0, time_ns: 1, ..run };
+        let first: Vec<_> = windows(&by_time, false).take(3).collect();
+        assert_eq!(first, [(3, false), (64, true), (64, true)]);
     }
 }

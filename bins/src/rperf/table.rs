@@ -1,5 +1,6 @@
 //! The table on standard output: the settings, then one line per size.
 
+use super::columns::{Columns, write_waiting};
 use super::options::Test;
 use super::row::Row;
 use core::fmt::{self, Display};
@@ -14,7 +15,7 @@ pub struct Header<'a>(pub &'a Row);
 pub struct Line<'a>(pub &'a Row);
 
 /// Columns with their widths.
-const COLUMNS: [(&str, usize); 12] = [
+const COLUMNS: Columns<12> = Columns([
     ("#bytes", 10),
     ("#iterations", 11),
     ("t_first", 9),
@@ -27,7 +28,7 @@ const COLUMNS: [(&str, usize); 12] = [
     ("GB/s", 8),
     ("cpu%", 5),
     ("peer%", 5),
-];
+]);
 
 /// A time in microseconds, with as many decimals as fit the column, and at most four (a tenth of a nanosecond).
 struct Us(f64);
@@ -43,13 +44,12 @@ impl Display for Header<'_> {
             "none" => "reused and resident".to_owned(),
             kind => format!("new for each message ({kind})"),
         };
-        let core = |core: Option<u32>| core.map_or_else(|| "none".to_owned(), |core| core.to_string());
         let chunk = if row.chunk_bytes == 0 {
             "sized by the protocol".to_owned()
         } else {
             Bytes(row.chunk_bytes.into()).to_string()
         };
-        let rule = "-".repeat(COLUMNS.iter().map(|(_, width)| width + 1).sum::<usize>() - 1);
+        let rule = COLUMNS.rule();
         writeln!(f, "{rule}")?;
         writeln!(f, " rperf {}, {what}", row.version)?;
         writeln!(
@@ -76,18 +76,9 @@ impl Display for Header<'_> {
                 _ => "before timing",
             }
         )?;
-        writeln!(
-            f,
-            " waiting     {}; core {} here, {} at the server",
-            row.wait,
-            core(row.core),
-            core(row.peer_core)
-        )?;
-        writeln!(f, "{rule}")?;
-        for (index, (name, width)) in COLUMNS.into_iter().enumerate() {
-            write!(f, "{}{name:>width$}", if index == 0 { "" } else { " " })?;
-        }
-        Ok(())
+        write_waiting(f, row.wait, [row.core, row.peer_core])?;
+        writeln!(f, "\n{rule}")?;
+        COLUMNS.write_names(f)
     }
 }
 

@@ -24,6 +24,7 @@ use looks::{Look, Looks};
 use options::Top;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
 use superpipe::metrics::OpenMetrics;
@@ -69,7 +70,8 @@ fn run(options: &Top) -> Result<(), Failure> {
                 print_line(NAME, gone);
             }
         }
-        if !print(&shown(options, &look, in_place, is_first))? || options.once || options.openmetrics {
+        if !print(shown(options, &look, in_place, is_first), &signals)? || options.once || options.openmetrics
+        {
             return Ok(());
         }
         is_first = false;
@@ -96,12 +98,33 @@ fn shown(options: &Top, look: &Look, in_place: bool, is_first: bool) -> String {
     }
 }
 
-/// Prints a text to standard output. Returns false if its reader has ended, which is no failure.
-fn print(text: &str) -> Result<bool, Failure> {
-    match duplicate(1).and_then(|mut out| out.write_all(text.as_bytes())) {
+/// Prints a text to standard output, and waits until it is read, or a signal arrives. Returns false if its reader has ended, which is no failure.
+///
+/// Other processes share the descriptor's flags, so it is not made non-blocking: a thread of its own writes.
+fn print(text: String, signals: &Signals) -> Result<bool, Failure> {
+    let (written, is_written) = mpsc::channel();
+    let failed = |error: &io::Error| Failure::local_io("cannot write to standard output", error);
+    let mut out = duplicate(1).map_err(|error| failed(&error))?;
+    let work = move || {
+        // nobody waits for it after a signal
+        let _ = written.send(out.write_all(text.as_bytes()));
+    };
+    thread::Builder::new().name("stdout".into()).spawn(work).map_err(|error| failed(&error))?;
+    let outcome = loop {
+        match is_written.recv_timeout(POLL_INTERVAL) {
+            Ok(outcome) => break outcome,
+            Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(failure) = signals.failure() {
+                    return Err(failure);
+                }
+            }
+        }
+    };
+    match outcome {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::local_io("cannot write to standard output", &error)),
+        Err(error) => Err(failed(&error)),
     }
 }
 

@@ -39,6 +39,15 @@ Columns:
              buffers, into trusted ones, by remote writes
   CNCL REJ   transfers cancelled, and rejected, by either end
   IDLE       time since the peer was last seen active
+Columns of pollers:
+  CONNS      places that are taken, also by connects under way
+  ACTIVE     connections that are looked at in each round
+  ARMED      connections that wait for a wake-up
+  LISTENERS  listeners
+  ACCEPTED REFUSED
+             clients that became connections, and that did not
+  CONNECTED FAILED
+             connects that did, and that did not
 Rates are those between two looks; at the first look, since the connection was
 made.";
 

@@ -198,6 +198,14 @@ impl<'a> Run<'a> {
         self.session.close(connection, outcome);
     }
 
+    /// Has events written by a thread from now on: nobody is to wait for their reader.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn detach_events(&self) -> Result<(), Failure> {
+        self.events.as_ref().map_or(Ok(()), |events| events.detach())
+    }
+
     /// Writes an event, if events are wanted.
     pub fn put(&self, event: &Event<'_>) {
         if let Some(events) = &self.events {

@@ -163,6 +163,23 @@ fn a_signal_ends_it_as_the_other_tools() {
     scratch.run("superpipe-top", scratch.command("superpipe-top").args(["--interval", "1ms"])).code_is(2);
 }
 
+#[test]
+fn a_signal_ends_it_while_nobody_reads_its_output() {
+    let scratch = Scratch::new("top-unread");
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    // it waits for the reader, until that is gone
+    let filling = std::thread::spawn(move || std::io::Write::write_all(&mut filler, &[0; 1 << 20]).is_err());
+    std::thread::sleep(core::time::Duration::from_millis(200));
+    let mut once = scratch.command("superpipe-top");
+    let watching = scratch.start("superpipe-top", once.arg("--once").stdout(writer));
+    std::thread::sleep(core::time::Duration::from_millis(500));
+    watching.signal("INT");
+    watching.wait(BOUND).assert(130, "interrupted by SIGINT");
+    drop(reader);
+    assert!(filling.join().unwrap());
+}
+
 impl Ended {
     #[track_caller]
     fn code_is(&self, code: i32) {

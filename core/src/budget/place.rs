@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::wire::word::Word;
+use crate::wire::word::Count;
 
 /// Time for which a refused demand counts: the room that is made for it is kept, and its member has a fair share. A sender asks again after
 /// 64 occasions at first (wire.md 5.4), which a busy one has in milliseconds.
@@ -28,33 +28,6 @@ pub enum ReclaimClass {
 impl ReclaimClass {
     /// All classes in their order.
     pub const ORDER: [Self; 3] = [Self::IdleLanding, Self::CachedRegistration, Self::AboveFairShare];
-}
-
-/// A number that several threads change. [`AtomicU64`], or that of a model.
-pub trait Count: Word {
-    /// Replaces the number if it is `current`.
-    ///
-    /// # Errors
-    /// It is another one.
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64>;
-}
-
-impl Count for AtomicU64 {
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        Self::compare_exchange(self, current, new, success, failure)
-    }
 }
 
 /// Replaces a number by what `change` makes of it, and returns the number before.

@@ -6,7 +6,8 @@ use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::fair::reserve;
-use super::place::{Count, Loan, Place, PlaceState, add, subtract, update};
+use super::place::{Loan, Place, PlaceState, add, subtract, update};
+use crate::wire::word::Count;
 use reclaim::Census;
 
 /// A limit, and what is used of it by at most `N` members that can grow.

@@ -375,7 +375,8 @@ impl<F: Fabric> Driver<F> {
     /// Leaves a message at the head if nothing of it was taken. Otherwise cancels it, as [`cancel_recv`](Self::cancel_recv)
     /// does.
     pub fn release_recv(&mut self, fabric: &mut F, receive: &mut RecvOperation, reason: Reason) {
-        if receive.taken > 0 {
+        // Another operation may have lent its memory to the message of one that has ended.
+        if receive.taken > 0 || receive.has_ended {
             return self.cancel_recv(fabric, receive, reason);
         }
         self.withdraw(fabric, receive);

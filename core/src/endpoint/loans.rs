@@ -100,12 +100,6 @@ impl<F: Fabric> Endpoint<F> {
         true
     }
 
-    /// Returns the number of loans that are held.
-    #[must_use]
-    pub const fn loans(&self) -> usize {
-        self.loans.count()
-    }
-
     /// Returns the count of blocks that were consumed and are not behind a loan that is held: those that may be acknowledged.
     #[inline]
     pub(super) fn released(&self) -> u64 {

@@ -14,8 +14,8 @@ impl<F: Fabric> Endpoint<F> {
             && self.receiver.next_arrival(fabric, &self.link, self.config.arrival).is_some()
     }
 
-    /// Returns true if the next part of the open transfer can be sent at once or, if none is open, a message of C0 bytes. Where the ring holds no such message
-    /// in one piece ([`RefusedSend::TooLong`]), the first chunk of one. Also if the peer has rejected the open transfer, which the next call reports, and while a message is reserved, which can be committed. Otherwise the next rounds of [`progress`](Self::progress) poll
+    /// Returns true if the next part of the open transfer can be sent at once, however much of it the caller has at hand, or, if none is open, a message of C0 bytes.
+    /// Where the ring holds no such message in one piece ([`RefusedSend::TooLong`]), the longest that it holds. Also if the peer has rejected the open transfer, which the next call reports, and while a message is reserved, which can be committed. Otherwise the next rounds of [`progress`](Self::progress) poll
     /// acknowledgements, and with a larger landing buffer that was asked for the next rounds move to it.
     pub fn is_writable(&mut self, fabric: &mut F) -> bool {
         self.may_send() && (self.has_room() || self.refill(fabric) && self.has_room() || self.lacks_room())
@@ -29,13 +29,17 @@ impl<F: Fabric> Endpoint<F> {
                 || self.sender.prepared() == 0
                     && self.may_go_on()
                     && matches!(
-                        self.sender.next_chunk(&self.config, 1, LastChunk::Possible),
+                        self.sender.next_chunk(
+                            &self.config,
+                            self.sender.left_for_blocks(),
+                            LastChunk::Possible
+                        ),
                         NextChunk::Bytes(_)
                     )
         } else {
             self.sender.can_start()
                 && match self.sender.split(self.config.c0_bytes) {
-                    Err(RefusedSend::TooLong) => !self.sender.is_full(),
+                    Err(RefusedSend::TooLong) => self.sender.holds_longest(),
                     split => split.is_ok(),
                 }
         }

@@ -272,16 +272,16 @@ impl<F: Fabric> Endpoint<F> {
 
     /// Takes the memory back that was lent to the message at the head. If the peer may write to it, the connection ends.
     pub(crate) fn withdraw(&mut self, fabric: &mut F, transfer: u64) {
-        let Some(destination) = self.zero_copy.destination.as_mut().filter(|it| it.transfer == transfer)
-        else {
+        let Some(destination) = self.zero_copy.destination.filter(|it| it.transfer == transfer) else {
             return;
         };
-        if destination.is_granted && self.receiver.open().is_some_and(|open| open.way == Way::Granted) {
+        let mut may_write = self.may_peer_write(&destination);
+        planted!(GrantForgotten => may_write &= !self.receiver.is_shut());
+        if may_write {
             self.close(fabric, Reason::GIVEN_UP);
             self.receiver.shut();
         } else {
-            destination.lease.end(false);
-            self.take_claim_back(transfer);
+            self.end_destination(false);
         }
         self.drive_zero_copy(fabric);
     }
@@ -295,7 +295,7 @@ impl<F: Fabric> Endpoint<F> {
     fn take_claim_back(&mut self, transfer: u64) {
         let is_of = |cts: &mut (u64, Option<DestinationClaim>)| cts.0 == transfer && cts.1.is_some();
         if self.pending_cts.take_if(is_of).is_some()
-            && let Some(open) = self.receiver.open_mut()
+            && let Some(open) = self.receiver.open_mut().filter(|open| open.transfer == transfer)
         {
             open.want_cts = true;
         }
@@ -362,24 +362,33 @@ impl<F: Fabric> Endpoint<F> {
         }
     }
 
+    /// Returns true if the peer may write to the memory still. A message that is not open has ended, and its end proves the writes, except where the connection
+    /// was closed or has failed before it.
+    fn may_peer_write(&self, destination: &Destination) -> bool {
+        let open = self.receiver.open().filter(|open| open.transfer == destination.transfer);
+        destination.is_granted && open.map_or(self.receiver.is_shut(), |open| open.way == Way::Granted)
+    }
+
     /// Ends the use of the destination once its message is over, or comes in blocks.
     fn judge_destination(&mut self) {
-        let Some(Destination { transfer, lease, is_granted, .. }) = &mut self.zero_copy.destination else {
-            return;
-        };
-        let transfer = *transfer;
-        if lease.is_over() {
-            return;
+        let Some(destination) = self.zero_copy.destination.filter(|it| !it.lease.is_over()) else { return };
+        let goes_on = self.receiver.open().is_some_and(|open| {
+            open.transfer == destination.transfer
+                && !matches!(open.way, Way::Withheld | Way::Declined)
+                && !open.discarding
+        });
+        if !goes_on {
+            self.end_destination(self.may_peer_write(&destination));
         }
-        match self.receiver.open().filter(|open| open.transfer == transfer) {
-            // Without the end of the message, writes may be under way.
-            None => lease.end(*is_granted && self.receiver.is_shut()),
-            Some(open) if matches!(open.way, Way::Withheld | Way::Declined) || open.discarding => {
-                lease.end(false)
-            }
-            Some(_) => return,
+    }
+
+    /// Ends the use of the destination, and drops its CTS if that is due.
+    fn end_destination(&mut self, under_way: bool) {
+        if let Some(destination) = &mut self.zero_copy.destination {
+            destination.lease.end(under_way);
+            let transfer = destination.transfer;
+            self.take_claim_back(transfer);
         }
-        self.take_claim_back(transfer);
     }
 
     /// Makes the CTS due that has waited for the memory of the message at the head. If the memory could not be registered, the next call

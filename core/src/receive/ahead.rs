@@ -1,10 +1,27 @@
 //! Look-ahead that consumes nothing: a copy of the receiver reads on from the head, and is dropped. Only fields of the copy change.
 
-use super::{Chunk, Head, Receiver, Way};
+use super::{Chunk, Head, Open, Receiver, Way};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
 use crate::wire::sequence::is_before;
+
+/// Result of a look behind a chunk.
+#[expect(clippy::large_enum_variant, reason = "it lives during one call, and core has no heap")]
+pub(super) enum Behind<F: Fabric> {
+    /// Nothing, or a part of the last chunk, is here.
+    Late,
+    /// Another chunk than the transfer's last is next.
+    Other,
+    /// It is here, and `ahead` is this half with it at the head.
+    Here { ahead: Receiver<F>, last: Chunk },
+}
+
+/// Returns true if this chunk begins a message of which nothing was taken, and the rest of it does not wait for a CTS.
+pub(super) fn comes_at_once(open: &Open, chunk: &Chunk) -> bool {
+    let is_untaken = open.seen == u64::from(chunk.bytes) && chunk.j == 0 && chunk.offset == 0;
+    open.way == Way::Blocks && is_untaken && (chunk.fin || !open.want_cts)
+}
 
 impl<F: Fabric> Receiver<F> {
     /// Returns true if all of the message at the head has arrived, and none of it was taken. It is in a line, in a chunk, or in two:
@@ -23,43 +40,38 @@ impl<F: Fabric> Receiver<F> {
                 Ok(is_untaken && (!self.awaits_tail() || self.is_tail_here(fabric, link, arrival)?))
             }
             Head::Chunk(mut chunk) => {
-                // A transfer that waits for CTS has not been sent at once.
-                let is_all = self.open.is_some_and(|open| {
-                    open.way == Way::Blocks
-                        && open.seen == u64::from(chunk.bytes)
-                        && (chunk.fin || !open.want_cts)
-                });
-                if !is_all || chunk.j > 0 || chunk.offset > 0 {
+                if !self.open.is_some_and(|open| comes_at_once(&open, &chunk)) {
                     return Ok(false);
                 }
                 let last = chunk.blocks - 1;
                 let is_here = self.has_arrived(fabric, link, arrival, &mut chunk, last)?;
                 self.head = Head::Chunk(chunk);
-                Ok(is_here && (chunk.fin || self.is_rest_here(fabric, link, arrival, chunk)?))
+                let is_whole = |behind: Behind<F>| matches!(behind, Behind::Here { .. });
+                Ok(is_here && (chunk.fin || self.behind(fabric, link, arrival, chunk).map(is_whole)?))
             }
         }
     }
 
-    /// Returns true if the chunk behind this one, which is at the head and here, is here and the transfer's last.
-    fn is_rest_here(
+    /// Looks for the transfer's last chunk behind this one, which is at the head and here.
+    pub(super) fn behind(
         &self,
         fabric: &F,
         link: &F::Link,
         arrival: Arrival,
         chunk: Chunk,
-    ) -> Result<bool, ProtocolError> {
+    ) -> Result<Behind<F>, ProtocolError> {
         let mut ahead = Self { ..*self };
         ahead.pass(chunk);
         if !ahead.poll(fabric, link, arrival)? {
-            return Ok(false);
+            return Ok(Behind::Late);
         }
-        match ahead.head {
-            Head::Chunk(mut rest) if rest.fin => {
-                let last = rest.blocks - 1;
-                ahead.has_arrived(fabric, link, arrival, &mut rest, last)
-            }
-            _ => Ok(false),
+        let Head::Chunk(mut last) = ahead.head else { return Ok(Behind::Other) };
+        if !last.fin || ahead.withholds_blocks() {
+            return Ok(Behind::Other);
         }
+        let block = last.blocks - 1;
+        let is_here = ahead.has_arrived(fabric, link, arrival, &mut last, block)?;
+        Ok(if is_here { Behind::Here { ahead, last } } else { Behind::Late })
     }
 
     /// Returns true if the last chunk of the split message at the head is here.

@@ -1,7 +1,8 @@
 //! The message at the head becomes a loan, which the application reads in place, and the receiving half goes on behind it.
 
+use super::ahead::{Behind, comes_at_once};
 use super::loans::Loaned;
-use super::{Chunk, Head, Receiver, Way};
+use super::{Chunk, Head, Receiver};
 use crate::error::ProtocolError;
 use crate::fabric::Fabric;
 use crate::wire::arrival::Arrival;
@@ -57,24 +58,17 @@ impl<F: Fabric> Receiver<F> {
                     return taken(chunk.bytes, [Some(part), None]);
                 }
                 // The copy takes the place of this half only if the second chunk is here as well: no part of a message is ever taken.
-                let mut ahead = Self { ..*self };
-                ahead.hide();
-                ahead.pass(chunk);
-                if !ahead.poll(fabric, link, arrival)? {
-                    return Ok(LoanAttempt::Late);
+                match self.behind(fabric, link, arrival, chunk)? {
+                    Behind::Late => Ok(LoanAttempt::Late),
+                    Behind::Other => Ok(LoanAttempt::Never),
+                    Behind::Here { mut ahead, last } => {
+                        let tail = ahead.part(&last);
+                        ahead.hide();
+                        ahead.pass(last);
+                        *self = ahead;
+                        taken(chunk.bytes + last.bytes, [Some(part), Some(tail)])
+                    }
                 }
-                let Head::Chunk(mut rest) = ahead.head else { return Ok(LoanAttempt::Never) };
-                if !rest.fin || ahead.withholds_blocks() {
-                    return Ok(LoanAttempt::Never);
-                }
-                let last = rest.blocks - 1;
-                if !ahead.has_arrived(fabric, link, arrival, &mut rest, last)? {
-                    return Ok(LoanAttempt::Late);
-                }
-                let tail = ahead.part(&rest);
-                ahead.pass(rest);
-                *self = ahead;
-                taken(chunk.bytes + rest.bytes, [Some(part), Some(tail)])
             }
         }
     }
@@ -83,14 +77,8 @@ impl<F: Fabric> Receiver<F> {
     fn may_be_loan(&self, chunk: &Chunk) -> bool {
         let Some(open) = &self.open else { return false };
         let layout = self.landing.layout;
-        let is_untaken = open.seen == u64::from(chunk.bytes) && chunk.j == 0 && chunk.offset == 0;
         let Length::Exact(length) = open.length else { return false };
-        // A sender that awaits a CTS sends the rest in chunks that suit a receiver which gives blocks back meanwhile.
-        let comes_at_once = chunk.fin || !open.want_cts;
-        open.way == Way::Blocks
-            && is_untaken
-            && comes_at_once
-            && length <= u64::from(layout.capacity(layout.block_count))
+        comes_at_once(open, chunk) && length <= u64::from(layout.capacity(layout.block_count))
     }
 
     /// Returns where the payload of the chunk at the head lies.

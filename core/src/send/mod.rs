@@ -300,6 +300,21 @@ impl<F: Fabric> Sender<F> {
         self.free() == 0
     }
 
+    /// Returns true if the longest message that can be sent at once has room.
+    pub(crate) fn holds_longest(&self) -> bool {
+        self.free() >= self.to_end().min(self.laps.blocks())
+    }
+
+    /// Returns the bytes that the next call may have at hand for blocks: what is left of the open message, or any number of a stream. What goes past the
+    /// ring takes one block at its end.
+    pub(crate) fn left_for_blocks(&self) -> u64 {
+        match &self.open {
+            Some(open) if open.remote.is_some() || open.split.is_some() => 1,
+            Some(Open { length: Length::Exact(length), sent, .. }) => length - sent,
+            Some(_) | None => u64::MAX,
+        }
+    }
+
     /// Returns true if another transfer can begin.
     #[inline]
     pub(crate) const fn can_start(&self) -> bool {
@@ -458,10 +473,11 @@ impl<F: Fabric> Sender<F> {
 
     /// Stops sending, after a failure.
     pub(crate) fn stop(&mut self) {
-        for unposted in [self.unposted_behind.take(), self.unposted.take()] {
-            if unposted.is_some() {
-                // No completion comes for a chunk that was not posted.
-                self.in_flight.pop_back();
+        for unposted in [self.unposted_behind.take(), self.unposted.take()].into_iter().flatten() {
+            // No completion comes for a chunk that was not posted, and none proves the remote writes before it.
+            self.in_flight.pop_back();
+            if unposted.is_remote_end {
+                self.forget_remote_end();
             }
         }
         self.open = None;

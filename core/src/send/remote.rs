@@ -140,6 +140,11 @@ impl<F: Fabric> Sender<F> {
         }
     }
 
+    /// Forgets the last chunk that was produced, since it is never posted.
+    pub(super) const fn forget_remote_end(&mut self) {
+        self.remote_ends.last = None;
+    }
+
     /// Returns what became of the last chunk of this message, which is not open any more.
     pub(crate) fn remote_end(&self, id: TransferId) -> RemoteEnd {
         match self.remote_ends.last {

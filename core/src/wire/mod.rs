@@ -16,6 +16,8 @@ pub(crate) mod marks;
 pub(crate) mod notification;
 pub(crate) mod part;
 pub(crate) mod sequence;
+pub mod sequence_lock;
+pub mod sleep_word;
 pub(crate) mod timing;
 pub mod word;
 

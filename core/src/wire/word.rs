@@ -14,6 +14,14 @@ pub trait Word {
     fn load(&self, ordering: Ordering) -> u64;
     /// Stores the word with the given ordering.
     fn store(&self, value: u64, ordering: Ordering);
+    /// Orders the accesses of this thread to words, as [`core::sync::atomic::fence`] does.
+    #[inline]
+    fn fence(ordering: Ordering)
+    where
+        Self: Sized,
+    {
+        core::sync::atomic::fence(ordering);
+    }
 }
 
 impl Word for AtomicU64 {
@@ -24,6 +32,33 @@ impl Word for AtomicU64 {
     #[inline]
     fn store(&self, value: u64, ordering: Ordering) {
         Self::store(self, value, ordering);
+    }
+}
+
+/// A number that several threads change. [`AtomicU64`], or that of a model.
+pub trait Count: Word {
+    /// Replaces the number if it is `current`.
+    ///
+    /// # Errors
+    /// It is another one.
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64>;
+}
+
+impl Count for AtomicU64 {
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        Self::compare_exchange(self, current, new, success, failure)
     }
 }
 

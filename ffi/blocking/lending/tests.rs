@@ -83,6 +83,10 @@ impl DriverAccess for Late {
         &mut self.host
     }
 
+    fn inspect<R>(&self, work: impl FnOnce(&HostDriver<Posted>) -> R) -> R {
+        work(&self.host)
+    }
+
     fn try_hold(&mut self) -> Option<&mut HostDriver<Posted>> {
         Some(&mut self.host)
     }

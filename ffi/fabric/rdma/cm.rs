@@ -56,6 +56,10 @@ impl Cm {
         self.id.port_number()
     }
 
+    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
+        self.id.local_addr()
+    }
+
     pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
         self.id.peer_addr()
     }

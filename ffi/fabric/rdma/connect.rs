@@ -161,7 +161,7 @@ fn connect_by(
     expect(&events, CmEventKind::ROUTE_RESOLVED, deadline)?;
     let cm = Cm::new(events, id);
     options.device.check(&cm.context()?.name())?;
-    let connection = RdmaConnection::new(cm, options.memory_node)?;
+    let connection = RdmaConnection::new(cm, options.memory_node, options.shards)?;
     let private_data = PrivateData { mtu: connection.mtu()? }.encode();
     let mut connection = request(connection, private_data, deadline)?;
     let event = match connection.event(deadline) {

@@ -34,6 +34,8 @@ const AGAIN_NS: u64 = 300_000_000;
 const FIRST_NS: u64 = 2_000_000_000;
 /// Longest wait between two checks of the caller's interrupt flag, and for a peer to receive that it is refused.
 const SLICE_NS: u64 = 100_000_000;
+/// Time between two looks for packets at a connection that shares a CQ: a descriptor of its own would be of use for these four packets only.
+const UNWOKEN_NS: u64 = 1_000_000;
 /// Packets that one `drive` takes before other handshakes have their turn. A handshake has four.
 const PACKETS_MAX: u32 = 8;
 
@@ -71,6 +73,8 @@ pub(super) struct HalfOpen {
     refusing: Option<(ConnectError, u64)>,
     /// More packets may be there.
     has_more: bool,
+    /// Time of the next look, if no descriptor tells of packets.
+    look_again_ns: u64,
     deadline_ns: u64,
     /// Memory for which the budget has no room, while the handshake waits for room.
     lacking: Option<(Negotiated, OverBudget)>,
@@ -124,6 +128,7 @@ impl HalfOpen {
             has_sent_last: false,
             refusing: None,
             has_more: false,
+            look_again_ns: u64::MAX,
             deadline_ns,
             lacking: None,
             // A connecting end has no other handshakes that could make room for it.
@@ -157,7 +162,7 @@ impl HalfOpen {
         if let Some((negotiated, _)) = self.lacking.take() {
             self.provision(negotiated, now_ns);
         }
-        if let Err(error) = self.connection.take_events() {
+        if let Err(error) = self.connection.disarm(true) {
             self.handshake.handle_broken(error.into());
         }
         for _ in 0..PACKETS_MAX {
@@ -171,9 +176,12 @@ impl HalfOpen {
             if let Some(end) = self.run_actions(now_ns) {
                 return end;
             }
-            match self.connection.arm() {
+            match self.connection.arm(false) {
                 Ok(true) => {}
-                Ok(false) => return Progress::Pending,
+                Ok(false) => {
+                    self.note_unwoken(now_ns);
+                    return Progress::Pending;
+                }
                 Err(error) => self.handshake.handle_broken(error.into()),
             }
         }
@@ -188,11 +196,18 @@ impl HalfOpen {
 
     /// Returns the time at which to drive it at the latest.
     pub(super) fn timeout_ns(&self) -> u64 {
-        match (&self.refusing, self.handshake.poll_timeout()) {
+        let timeout_ns = match (&self.refusing, self.handshake.poll_timeout()) {
             _ if self.has_more => 0,
             (Some((_, end_ns)), _) => *end_ns,
             (None, timeout) => timeout.map_or(0, |Nanos(time)| time),
-        }
+        };
+        timeout_ns.min(self.look_again_ns)
+    }
+
+    /// Has it be driven again soon, if nothing tells that a packet comes.
+    const fn note_unwoken(&mut self, now_ns: u64) {
+        self.look_again_ns =
+            if self.connection.is_woken() { u64::MAX } else { now_ns.saturating_add(UNWOKEN_NS) };
     }
 
     /// Returns the connection, once the handshake is complete.
@@ -239,9 +254,10 @@ impl HalfOpen {
     fn finish_refusal(&mut self, now_ns: u64) -> Option<Progress> {
         let (error, end_ns) = self.refusing.take()?;
         let may_take = now_ns < end_ns && self.connection.is_alive();
-        match self.connection.arm() {
+        match self.connection.arm(false) {
             Ok(has_more) if may_take => {
                 self.has_more = has_more;
+                self.note_unwoken(now_ns);
                 self.refusing = Some((error, end_ns));
                 Some(Progress::Pending)
             }

@@ -11,6 +11,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 use superpipe_core::plan::Machine;
+use superpipe_core::polling::Owner;
 use superpipe_core::{Config, Endpoint, Protocol, RecvMemory, SendMemory};
 
 // SAFETY: spans point into the two registered halves, which are mapped and populated until the link is dropped, or into what was grown, whose
@@ -135,7 +136,15 @@ unsafe impl HostFabric for Rdma {
     }
 
     fn begin_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
-        sleep::begin(self, endpoint, timeout_ns)
+        sleep::begin(self, endpoint, timeout_ns, false)
+    }
+
+    fn begin_polled_sleep(&self, endpoint: &mut Endpoint<Self>, timeout_ns: u64) -> Result<u64, SleepEnd> {
+        sleep::begin(self, endpoint, timeout_ns, true)
+    }
+
+    fn set_polled_by(&self, link: &mut RdmaLink, by: Option<Owner>) {
+        link.connection.set_polled_by(by);
     }
 
     fn sleep_interests<'a>(&self, link: &'a RdmaLink) -> [PollFd<'a>; 2] {

@@ -12,9 +12,9 @@ use super::listen_address::{
 use super::options::RdmaOptions;
 use super::private_data::PrivateData;
 use crate::os::clock::until;
+use crate::os::monotonic_ns;
 use crate::os::owner::Owner;
 use crate::os::poll::PollFd;
-use crate::os::{MemoryNode, monotonic_ns};
 use core::net::SocketAddr;
 use std::os::fd::AsFd;
 use superpipe_verbs::{CmEvent, CmEventKind, Error, EventChannel};
@@ -109,7 +109,7 @@ impl Listener {
             // Later events of requests that were not accepted yet.
             _ => return Ok(None),
         }
-        match accept(event, &self.device, options.memory_node, &self.channel) {
+        match accept(event, &self.device, options, &self.channel) {
             Err(ConnectError::Lost(_)) => Ok(None),
             accepted => {
                 let (connection, peer) = accepted.map_err(ConnectError::or_limit)?;
@@ -236,7 +236,7 @@ impl Accepting {
 fn accept(
     event: CmEvent,
     device: &RdmaDevice,
-    memory_node: MemoryNode,
+    options: &RdmaOptions<'_>,
     listening: &EventChannel,
 ) -> Result<(RdmaConnection, SocketAddr), ConnectError> {
     let Some(mut id) = event.request else {
@@ -256,7 +256,7 @@ fn accept(
         }
     };
     let peer = cm.peer_addr().ok_or(ConnectError::Lost("while connecting"))?;
-    let mut connection = RdmaConnection::new(cm, memory_node)?;
+    let mut connection = RdmaConnection::new(cm, options.memory_node, options.shards)?;
     let ours = PrivateData { mtu: connection.mtu()? }.encode();
     connection.make_ready(peer_mtu)?;
     connection.accept(&ours)?;

@@ -7,6 +7,7 @@
 //! private_data          bytes that rdma_cm carries while connecting
 //! handshake             HELLO, WELCOME, GRANT, READY by SENDs; core's driver decides
 //! connection            QP and CQ of a connection: made ready, posted to, polled, ended; cm, its id
+//! completions           of one connection: out of its own CQ, or out of one that it shares with others of its poller
 //! send_queue            places of work requests in the send queue
 //! receive_pool, signal  receives that are posted ahead, and the messages of four bytes that they take
 //! memory                registered memory: ours, which the peer writes, and the image of the peer's
@@ -17,6 +18,7 @@
 //! ```
 
 mod cm;
+mod completions;
 mod connect;
 mod connection;
 mod deadline;
@@ -42,6 +44,7 @@ mod sleep;
 mod sleep_state;
 mod violation;
 
+pub use completions::ShardSet;
 pub use connect::{Established, connect};
 pub use device::{DeviceName, DeviceNameParseError, RdmaDevice};
 pub use error::ConnectError;

@@ -1,5 +1,6 @@
 //! Options of a connection over RDMA.
 
+use super::completions::ShardSet;
 use super::device::RdmaDevice;
 use crate::os::MemoryNode;
 use superpipe_core::driver::setup::Tuning;
@@ -17,4 +18,6 @@ pub struct RdmaOptions<'a> {
     pub device: RdmaDevice,
     /// Memory node of what is registered.
     pub memory_node: MemoryNode,
+    /// CQs that connections share. None: each has its own.
+    pub shards: Option<&'a ShardSet>,
 }

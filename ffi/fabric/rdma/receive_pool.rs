@@ -107,11 +107,11 @@ impl ReceivePool {
         registered_bytes(FIRST_RECEIVES) + more
     }
 
-    /// Posts the receive `slot`.
+    /// Posts the receive `slot` with this id.
     #[inline]
-    pub(super) fn post(&self, qp: &mut Qp, slot: u16) -> Result<(), Error> {
+    pub(super) fn post(&self, qp: &mut Qp, id: u64, slot: u16) -> Result<(), Error> {
         debug_assert!(slot < RECEIVES, "the pool has RECEIVES slots");
-        qp.post_receive(IS_RECEIVE | u64::from(slot), self.mr.sge(receive_at(slot), RECEIVE_BYTES))
+        qp.post_receive(id, self.mr.sge(receive_at(slot), RECEIVE_BYTES))
     }
 
     /// Reads the signal in `slot`, once.

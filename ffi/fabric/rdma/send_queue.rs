@@ -79,6 +79,14 @@ impl SendQueue {
         is_new
     }
 
+    /// Returns the position of the newest work request with this lower half.
+    #[inline]
+    pub(super) const fn position_of(&self, lower: u32) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower halves are compared")]
+        let behind = (self.posted.wrapping_sub(1) as u32).wrapping_sub(lower);
+        self.posted.wrapping_sub(1).wrapping_sub(behind as u64)
+    }
+
     /// Completes a work request that is not posted, since the peer is gone. Returns false if there is no place.
     pub(super) fn write_off(&mut self, wr: Option<WrId>) -> bool {
         let has_room = self.room() > 0;
@@ -147,6 +155,18 @@ mod tests {
         assert_eq!(queue.room(), 8);
         assert!(queue.complete(7));
         assert_eq!((queue.next(), queue.room()), (None, 16));
+    }
+
+    #[test]
+    fn a_position_is_known_by_its_lower_half() {
+        let mut queue = SendQueue::new(16);
+        for posted in [1, 16, u64::from(u32::MAX), 1 << 32, (1 << 32) + 7, (5 << 32) - 1] {
+            (queue.posted, queue.completed) = (posted, posted.saturating_sub(16));
+            for position in posted.saturating_sub(16)..posted {
+                assert_eq!(queue.position_of((position & 0xffff_ffff) as u32), position);
+            }
+            assert!(!queue.complete(queue.position_of((posted & 0xffff_ffff) as u32)), "never posted");
+        }
     }
 
     #[test]

@@ -30,8 +30,13 @@ use superpipe_core::Endpoint;
 /// end more than the 10,000 polls per second of now. Not measured.
 const UNANSWERED_NS: u64 = 100_000;
 
-/// Begins a sleep and returns its longest time.
-pub(super) fn begin(fabric: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u64) -> Result<u64, SleepEnd> {
+/// Begins a sleep and returns its longest time. A sleep `by_poller` is ended by the poller that watches the shard of the connection, if there is one.
+pub(super) fn begin(
+    fabric: &Rdma,
+    endpoint: &mut Endpoint<Rdma>,
+    timeout_ns: u64,
+    by_poller: bool,
+) -> Result<u64, SleepEnd> {
     let link = endpoint.link_mut();
     if link.sleepers.is_ending() {
         return Err(SleepEnd::Poll);
@@ -46,16 +51,22 @@ pub(super) fn begin(fabric: &Rdma, endpoint: &mut Endpoint<Rdma>, timeout_ns: u6
         link.connection.send_due();
     }
     // What arrives from here on wakes; what arrived before is polled for once more.
-    match link.connection.arm() {
-        Ok(false) => {}
-        Ok(true) => return Err(SleepEnd::Poll),
-        Err(_) => return Err(SleepEnd::PeerGone),
+    let armed = link.connection.arm(by_poller);
+    let will_wake = link.connection.is_woken() && (is_notified || link.connection.sleep.is_granted());
+    let end = match armed {
+        Ok(false) if !endpoint.has_arrivals(fabric) => None,
+        Ok(_) => Some(SleepEnd::Poll),
+        Err(_) => Some(SleepEnd::PeerGone),
+    };
+    let link = endpoint.link_mut();
+    if let Some(end) = end {
+        if link.sleepers.is_empty() {
+            // What cannot be taken is there next time.
+            let _ = link.connection.disarm(false);
+        }
+        return Err(end);
     }
-    let will_wake = is_notified || link.connection.sleep.is_granted();
-    if endpoint.has_arrivals(fabric) {
-        return Err(SleepEnd::Poll);
-    }
-    endpoint.link_mut().sleepers.begin();
+    link.sleepers.begin();
     Ok(if will_wake { timeout_ns } else { timeout_ns.min(UNANSWERED_NS) })
 }
 
@@ -67,9 +78,10 @@ pub(super) fn end(
 ) -> SleepEnd {
     let [has_event, peer] = fds.map(|fd| fd.is_ready());
     let link = endpoint.link_mut();
-    if link.sleepers.end(has_event) {
+    let is_woken = link.sleepers.end(has_event);
+    if link.sleepers.is_empty() {
         // An event that cannot be taken is there next time.
-        let _ = link.connection.take_events();
+        let _ = link.connection.disarm(is_woken);
     }
     // After a signal, or without memory for the poll, the caller polls and comes back.
     match polled {

@@ -30,10 +30,9 @@ use crate::fabric::{ConcurrentSleeps, Span};
 use crate::os::poll::{PollFd, Polled, poll};
 use crate::os::{OsError, membarrier};
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
-use superpipe_core::{CONTROL_PAGE_BYTES, control_page};
+pub use superpipe_core::sleep_word::AWAKE;
+use superpipe_core::{CONTROL_PAGE_BYTES, control_page, sleep_word};
 
-/// Value of the sleep flag of a peer that polls.
-pub const AWAKE: u64 = 0;
 /// The packet that wakes. Any other packet is a message for [`Socket::receive`], and also ends a sleep. So does one with a registered buffer,
 /// where the peer may send such packets; it is taken in.
 pub const WAKE: [u8; 1] = sent_buffers::WAKE;
@@ -137,9 +136,9 @@ impl Sleeper {
         if self.concurrent.is_ending() {
             return None;
         }
-        if self.concurrent.is_empty() || flag.load(Ordering::Relaxed) == AWAKE {
+        if self.concurrent.is_empty() || sleep_word::is_awake(flag) {
             self.sleeps = self.sleeps.wrapping_add(1).max(1);
-            flag.store(self.sleeps, Ordering::Relaxed);
+            sleep_word::fall_asleep(flag, self.sleeps);
         }
         let fenced = barrier_on_both(self.fenced);
         if has_work() {
@@ -207,7 +206,7 @@ impl Sleeper {
     /// Sets the flag to AWAKE, unless another thread still sleeps.
     fn set_awake(&self, flag: &AtomicU64) {
         if self.concurrent.is_empty() {
-            flag.store(AWAKE, Ordering::Relaxed);
+            sleep_word::wake_up(flag);
         }
     }
 }
@@ -218,8 +217,7 @@ impl Sleeper {
 pub fn wake_if_asleep(flag: &AtomicU64, socket: &Socket) {
     // Keeps the load after the publishing store in the code; the sleeper's membarrier does the same in the CPU.
     compiler_fence(Ordering::SeqCst);
-    let sleep = flag.load(Ordering::Relaxed);
-    if sleep != AWAKE {
+    if let Some(sleep) = sleep_word::sleep_of(flag) {
         wake(flag, sleep, socket);
     }
 }
@@ -227,8 +225,8 @@ pub fn wake_if_asleep(flag: &AtomicU64, socket: &Socket) {
 #[cold]
 #[inline(never)]
 fn wake(flag: &AtomicU64, sleep: u64, socket: &Socket) {
-    // Fails if this sleep is over already, or another of our threads woke it.
-    if flag.compare_exchange(sleep, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+    // Another of our threads may have woken it.
+    if sleep_word::take(flag, sleep) {
         // A full queue has wake bytes already, and a peer that is gone needs none.
         let _ = socket.send(&WAKE, None);
     }

@@ -131,14 +131,23 @@ fn only_one_is_open_and_receiving_goes_on() {
 
 #[test]
 fn space_of_another_connection_or_a_closed_one_is_refused() {
-    let ((mut a, b), (mut c, _d)) = (pair(), pair());
+    let ((mut a, b), (mut c, mut d)) = (pair(), pair());
     let (one, two) = (a.reserve(1, 100, DEADLINE).unwrap(), c.reserve(1, 100, DEADLINE).unwrap());
     assert_eq!(a.copy_into(&two, 0, &[1]).unwrap_err().kind(), ErrorKind::Usage);
     assert_eq!(a.reserved_spans(&two).unwrap_err().kind(), ErrorKind::Usage);
-    assert_eq!(a.abandon(two).unwrap_err().kind(), ErrorKind::Usage);
+    // A refused token comes back, and its own connection takes it.
+    let (two, error) = a.abandon(two).unwrap_err();
+    assert_eq!((two.bytes(), error.kind()), (100, ErrorKind::Usage));
+    let (two, error) = a.commit(two).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    c.copy_into(&two, 0, &bytes(7, 100)).unwrap();
+    c.commit(two).unwrap();
+    let mut place = [0; 100];
+    assert_eq!(d.recv_into(&mut [&mut place], DEADLINE).unwrap().tag, 1);
+    assert!(place[..] == bytes(7, 100));
     b.close(Reason(5), DEADLINE).unwrap();
     assert_eq!(a.recv_into(&mut [&mut [0]], DEADLINE).unwrap_err().kind(), ErrorKind::Closed(Reason(5)));
-    assert_eq!(a.commit(one).unwrap_err().kind(), ErrorKind::Closed(Reason(5)));
+    assert_eq!(a.commit(one).unwrap_err().1.kind(), ErrorKind::Closed(Reason(5)));
     assert_eq!(a.try_reserve(1, 1).unwrap_err().kind(), ErrorKind::Closed(Reason(5)));
     assert_eq!(a.reserve(1, 1, DEADLINE).unwrap_err().kind(), ErrorKind::Closed(Reason(5)));
 }

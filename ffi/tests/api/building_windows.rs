@@ -68,7 +68,7 @@ fn a_window_that_is_chosen_while_a_message_is_open() {
         let reserved = a.reserve(tag, size, DEADLINE).unwrap();
         a.copy_into(&reserved, 0, &vec![tag.to_le_bytes()[0]; size]).unwrap();
         a.flush(DEADLINE).unwrap();
-        a.commit(reserved).unwrap_or_else(|error| panic!("{tag}: {error}"));
+        a.commit(reserved).unwrap_or_else(|(_, error)| panic!("{tag}: {error}"));
     }
     a.send(u64::MAX, &[], DEADLINE).unwrap();
     receiver.join().unwrap();

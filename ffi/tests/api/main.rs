@@ -21,5 +21,6 @@ mod recording;
 mod short_transfers;
 mod slow_sender;
 mod split;
+mod split_loans;
 mod support;
 mod welcomes;

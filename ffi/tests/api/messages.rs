@@ -3,8 +3,11 @@
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::thread;
+use std::time::Instant;
 
-use superpipe::{Arrival, Description, FirstChunk, Options, Protocol, Tuning, WaitStrategy};
+use superpipe::{
+    Arrival, Description, ErrorKind, FirstChunk, Options, Protocol, Reason, Tuning, WaitStrategy,
+};
 
 use crate::support::{DEADLINE, bytes, pair, pair_with};
 
@@ -60,7 +63,7 @@ fn both_directions_at_once() {
         let mut buffer = vec![0; 1 << 20];
         for _ in 0..sizes().len() {
             let received = b.recv_into(&mut [&mut buffer[..]], DEADLINE);
-            let Ok(received) = received else { return b.reject(superpipe::Reason(3)) };
+            let Ok(received) = received else { return b.reject(Reason(3)) };
             b.send(received.tag, &[&buffer[..received.bytes]], DEADLINE).unwrap();
         }
         false
@@ -73,7 +76,7 @@ fn both_directions_at_once() {
         assert!(back == message);
     }
     let error = a.send(1, &[&bytes(1, 3_000_017)], DEADLINE).unwrap_err();
-    assert_eq!(error.kind(), superpipe::ErrorKind::Rejected(superpipe::Reason(3)));
+    assert_eq!(error.kind(), ErrorKind::Rejected(Reason(3)));
     assert!(echo.join().unwrap());
 }
 
@@ -134,14 +137,14 @@ fn what_was_sent_before_a_close_is_received_after_it() {
     let (mut a, mut b) = pair();
     a.send(1, &[b"one"], DEADLINE).unwrap();
     a.send(2, &[&bytes(2, 50_000)], DEADLINE).unwrap();
-    a.close(superpipe::Reason::DONE, DEADLINE).unwrap();
+    a.close(Reason::DONE, DEADLINE).unwrap();
     thread::sleep(Duration::from_millis(20));
     let mut buffer = vec![0; 50_000];
     assert_eq!(b.recv_into(&mut [&mut buffer], DEADLINE).unwrap().bytes, 3);
     assert_eq!(b.recv_into(&mut [&mut buffer], DEADLINE).unwrap().bytes, 50_000);
     assert!(buffer == bytes(2, 50_000));
     let error = b.recv_into(&mut [&mut buffer], DEADLINE).unwrap_err();
-    assert_eq!(error.kind(), superpipe::ErrorKind::Closed(superpipe::Reason::DONE));
+    assert_eq!(error.kind(), ErrorKind::Closed(Reason::DONE));
 }
 
 #[test]
@@ -220,4 +223,29 @@ fn one_side_sets_the_superpipeline_of_both() {
             }
         }
     }
+}
+
+/// A flush that does not wait makes a round: it is late until the peer has acknowledged, and tells the connection's end.
+#[test]
+fn a_flush_without_a_wait_tells_what_is_so() {
+    let (mut a, mut b) = pair();
+    a.send(1, &[&[7; 5000]], DEADLINE).unwrap();
+    for _ in 0..100 {
+        assert_eq!(a.flush(Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    assert_eq!(b.recv_into(&mut [&mut [0; 5000]], DEADLINE).unwrap().bytes, 5000);
+    let begun = Instant::now();
+    while a.flush(Duration::ZERO).is_err() {
+        b.progress();
+        assert!(begun.elapsed() < DEADLINE);
+    }
+    a.send(1, &[b"more"], DEADLINE).unwrap();
+    b.close(Reason(9), DEADLINE).unwrap();
+    let kind = loop {
+        match a.flush(Duration::ZERO).map_err(|error| error.kind()) {
+            Err(ErrorKind::Timeout) => assert!(begun.elapsed() < DEADLINE),
+            other => break other,
+        }
+    };
+    assert_eq!(kind, Err(ErrorKind::Closed(Reason(9))));
 }

@@ -11,14 +11,16 @@ use std::time::Instant;
 use superpipe::fabric::shm::fabric::Shm;
 use superpipe::fabric::shm::handshake::Established;
 use superpipe::fabric::shm::{ConnectError, Socket};
-use superpipe::{Address, Connection, ErrorKind, Listener, Options};
+use superpipe::{
+    Address, Connection, ErrorKind, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions,
+};
 use superpipe_core::driver::setup::Defaults;
 
 use superpipe_core::driver::{Driver, WarmUp, WarmUpPlan};
 use superpipe_core::{Endpoint, Nanos, Origin, Reason};
 
 use crate::crowds::{LONG, SIDE_BY_SIDE, accept_somebody, cpu, half_way, hello, honest, listen, stranger};
-use crate::support::DEADLINE;
+use crate::support::{DEADLINE, path};
 
 /// Signals between strangers and the measurement.
 struct Signals {
@@ -334,4 +336,52 @@ fn honest_clients_alone_lose_nobody_on_a_busy_host() {
         let failed: Vec<_> = connected.into_iter().flatten().collect();
         assert!(failed.is_empty(), "{} of {CLIENTS} failed: {}", failed.len(), failed[0]);
     });
+}
+
+/// A client that refuses for lack of memory, again and again, is no lack of the listener's host: another one that has begun goes on.
+#[test]
+fn clients_that_lack_memory_hold_up_nobody() {
+    let path = path();
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    poller.listen(&Address::Shm(path.clone()), Options::default()).unwrap();
+    let mut events = PollEvents::with_capacity(8);
+    // REFUSED, by a limit (wire.md 6.1).
+    let mut refused = hello();
+    (refused[10], refused[11]) = (5, 3);
+    let mut packet = [0; 256];
+    let mut refuse = |poller: &mut Poller, events: &mut PollEvents| {
+        let socket = stranger(&path);
+        socket.send(&hello(), None).unwrap();
+        let begun = Instant::now();
+        while socket.try_receive(&mut packet).unwrap().is_none() {
+            poller.poll(events, Duration::from_millis(1)).unwrap();
+            assert!(begun.elapsed() < DEADLINE, "no WELCOME");
+        }
+        socket.send(&refused, None).unwrap();
+        let failed = |events: &PollEvents| {
+            events.iter().any(|event| matches!(event, PollEvent::AcceptFailed { kind: ErrorKind::Limit, .. }))
+        };
+        while !failed(events) {
+            poller.poll(events, Duration::from_millis(1)).unwrap();
+            assert!(begun.elapsed() < DEADLINE, "the refusal is not told");
+        }
+    };
+    // The pauses after them double.
+    for _ in 0..8 {
+        refuse(&mut poller, &mut events);
+    }
+    let begun = stranger(&path);
+    poller.poll(&mut events, Duration::from_millis(20)).unwrap();
+    refuse(&mut poller, &mut events);
+    begun.send(&hello(), None).unwrap();
+    let since = Instant::now();
+    let mut welcome = [0; 256];
+    while begun.try_receive(&mut welcome).unwrap().is_none() {
+        poller.poll(&mut events, Duration::from_millis(1)).unwrap();
+        // Looked at every 10 ms.
+        assert!(
+            since.elapsed() < Duration::from_millis(500),
+            "one that has begun waits for those that refuse"
+        );
+    }
 }

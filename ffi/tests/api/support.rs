@@ -16,9 +16,12 @@ pub(crate) fn path() -> PathBuf {
     std::env::temp_dir().join(format!("superpipe-api-{}-{number}.sock", std::process::id()))
 }
 
+/// Makes two ends, over the RDMA device whose address SUPERPIPE_RDMA is (vm/tests/loans), or else over shared memory.
 pub(crate) fn pair_with(a: Options, b: Options) -> (Connection, Connection) {
-    let address = Address::Shm(path());
+    let address = std::env::var("SUPERPIPE_RDMA")
+        .map_or_else(|_| Address::Shm(path()), |host| Address::Rdma { host, port: 0 });
     let mut listener = Listener::bind(&address, b).unwrap();
+    let address = listener.local_addr().clone();
     let other = thread::spawn(move || listener.accept(DEADLINE).unwrap());
     let one = Connection::connect(&address, a, DEADLINE).unwrap();
     (one, other.join().unwrap())

@@ -50,6 +50,7 @@ fn meet(ip: IpAddr, tuning: &Tuning) -> Connected<Rdma> {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     let deadline_ns = monotonic_ns() + ATTEMPTS_NS;
     let (there, here) = thread::scope(|scope| {

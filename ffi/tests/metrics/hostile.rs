@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use superpipe::ErrorKind;
 use superpipe::metrics::{PublishOptions, Reader, processes, publish};
 
-use super::support::{publish_now, read_own, turn};
+use super::support::{pair, publish_now, read_own, turn};
 
 const NAME: &CStr = c"superpipe-metrics";
 const SHRINK_AND_GROW: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
@@ -34,6 +34,11 @@ fn refusal() -> superpipe::Error {
 /// The bytes of an honest page.
 fn honest() -> Vec<u8> {
     let _publisher = publish(PublishOptions { connections_max: 2 }).unwrap();
+    own_page()
+}
+
+/// The bytes of the page of this process.
+fn own_page() -> Vec<u8> {
     let pages = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter(|link| {
         std::fs::read_link(link.path()).is_ok_and(|to| to.to_string_lossy().contains("superpipe-metrics"))
     });
@@ -65,6 +70,8 @@ fn forged_pages_are_refused_by_their_fault() {
         (with(6, 0), SHRINK_AND_GROW, ErrorKind::Connect, "publishes no metrics"),
         // Of another process, as a child of fork has it.
         (with(2, 1), SHRINK_AND_GROW, ErrorKind::Connect, "publishes no metrics"),
+        // Of one that has the same number in another pid namespace.
+        (with(7, 1), SHRINK_AND_GROW, ErrorKind::Connect, "publishes no metrics"),
     ] {
         let _forged = forge(&contents, seals);
         let error = refusal();
@@ -82,6 +89,30 @@ fn a_forged_page_beside_an_honest_one_hides_nothing() {
     let _publisher = publish_now();
     assert_eq!(read_own().connections, []);
     drop(forged);
+}
+
+/// Samples of one name and one number may come once only.
+#[test]
+fn a_number_that_a_page_has_twice_is_read_once() {
+    let _turn = turn();
+    let publisher = publish(PublishOptions { connections_max: 2 }).unwrap();
+    let ends = pair("twice");
+    assert_eq!(read_own().connections.len(), 2);
+    let page = own_page();
+    drop((ends, publisher));
+    // The lines of both connections are behind 19 sequences, rounded up to a cache line, and those of the process and 16 pollers.
+    let line_at = 256 + 8 * 24 + 17 * 512;
+    let mut forged = page.clone();
+    forged[line_at + 512..line_at + 1024].copy_from_slice(&page[line_at..line_at + 512]);
+    // Two pollers, which have the same number as well.
+    let (sequence_at, poller_at) = (256 + 8, 256 + 8 * 24 + 512);
+    for poller in 0..2 {
+        forged[sequence_at + 8 * poller..][..8].copy_from_slice(&2_u64.to_ne_bytes());
+        forged[poller_at + 512 * poller..][..8].copy_from_slice(&9_u64.to_ne_bytes());
+    }
+    let _forged = forge(&forged, SHRINK_AND_GROW);
+    let found = read_own();
+    assert_eq!((found.connections.len(), found.pollers.len()), (1, 1));
 }
 
 #[test]

@@ -3,10 +3,44 @@
 use core::time::Duration;
 use std::thread;
 
-use superpipe::metrics::{ConnectionCounts, OpenMetrics, PublishOptions, Role, State, publish};
-use superpipe::{ErrorKind, Peer, Reason};
+use superpipe::metrics::{OpenMetrics, PublishOptions, Role, State, publish};
+use superpipe::{Counters, ErrorKind, Peer, Reason};
 
 use super::support::{COPY_PERIOD, DEADLINE, pair, publish_now, read_own, read_pair, turn, until};
+
+/// Returns what a line has to say of these counters, keepalives left out.
+fn expected(counters: &Counters) -> Vec<(&'static str, u64)> {
+    vec![
+        ("transfers_sent", counters.transfers_sent),
+        ("transfers_received", counters.transfers_received),
+        ("inline_sent", counters.inline_sent),
+        ("inline_received", counters.inline_received),
+        ("bytes_sent", counters.bytes_sent),
+        ("bytes_received", counters.bytes_received),
+        ("remote_bytes_sent", counters.remote_bytes_sent),
+        ("remote_bytes_received", counters.remote_bytes_received),
+        ("exposed_bytes_sent", counters.exposed_bytes_sent),
+        ("exposed_bytes_received", counters.exposed_bytes_received),
+        ("split_bytes_sent", counters.split_bytes_sent),
+        ("split_bytes_received", counters.split_bytes_received),
+        ("remote_writes", counters.remote_writes),
+        ("credit_waits", counters.credit_waits),
+        ("cts_waits", counters.cts_waits),
+        ("queue_full", counters.sq_full),
+        ("growths_asked", counters.growths_asked),
+        ("growths_refused", counters.growths_refused),
+        ("growths", counters.growths),
+        ("refusals", counters.refusals.iter().sum()),
+        ("shrinks", counters.shrinks),
+        ("cancels_sent", counters.cancels_sent),
+        ("cancels_received", counters.cancels_received),
+        ("rejects_sent", counters.rejects_sent),
+        ("rejects_received", counters.rejects_received),
+        ("registrations_hit", counters.registrations_hit),
+        ("registrations_missed", counters.registrations_missed),
+        ("registrations_failed", counters.registrations_failed),
+    ]
+}
 
 #[test]
 fn a_line_has_what_its_connection_counts_at_either_end() {
@@ -44,10 +78,8 @@ fn a_line_has_what_its_connection_counts_at_either_end() {
     for (line, connection) in [(connected, &mut one), (accepted, &mut other)] {
         let counters = connection.counters();
         // Copied at the same time as these: nothing has moved since, but for keepalives.
-        let of = |counts: ConnectionCounts| {
-            counts.named().filter(|(name, _)| !name.contains("keepalives")).collect::<Vec<_>>()
-        };
-        assert_eq!(of(line.counts), of(ConnectionCounts::from(&counters)));
+        let named = line.counts.named().filter(|(name, _)| !name.contains("keepalives"));
+        assert_eq!(named.collect::<Vec<_>>(), expected(&counters));
         let description = connection.description();
         assert_eq!((line.fabric, line.protocol), (description.fabric, description.protocol));
         assert_eq!(line.provisioned_bytes, description.provisioned_bytes);
@@ -117,6 +149,20 @@ fn a_page_that_is_full_counts_the_rest_and_lists_them_later() {
         (process.connections_made, process.connections_ended, process.connections_unlisted),
         (2, 2, 0)
     );
+}
+
+#[test]
+fn one_that_ends_without_a_line_is_not_counted_as_unlisted() {
+    let _turn = turn();
+    let _publisher = publish(PublishOptions { connections_max: 1 }).unwrap();
+    let (one, other) = pair("unlisted");
+    let full = read_own();
+    let [listed] = &full.connections[..] else { panic!("{full:?}") };
+    let [listed, unlisted] = if listed.role == Role::Connected { [one, other] } else { [other, one] };
+    drop(unlisted);
+    let process = read_own().process;
+    assert_eq!((process.connections_ended, process.connections_unlisted), (1, 0));
+    drop(listed);
 }
 
 /// Waits that end at once look at no clock, and would leave the line as it is.

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use superpipe::{Address, Options, PollEvent, PollEvents, Poller, PollerOptions};
+use superpipe::metrics::State;
+use superpipe::{Address, Connection, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason};
 
 use super::support::{COPY_PERIOD, DEADLINE, path, publish_now, read_own, turn};
 
@@ -56,4 +57,68 @@ fn a_poller_shows_what_it_has_and_what_it_did() {
     assert!(line.wakeups > before, "{line:?}");
     drop(poller);
     assert_eq!(read_own().pollers, []);
+}
+
+/// A client comes and goes before a copy is due again, and then the poller sleeps.
+#[test]
+fn one_that_sleeps_shows_what_it_has() {
+    let _turn = turn();
+    let _publisher = publish_now();
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let address = Address::Shm(path("sleeping"));
+    poller.listen(&address, Options::default()).unwrap();
+    let (mut events, until) = (PollEvents::with_capacity(8), Instant::now() + DEADLINE);
+    // A copy is made when it ends.
+    poller.poll(&mut events, 2 * COPY_PERIOD).unwrap();
+    let client = thread::spawn(move || {
+        Connection::connect(&address, Options::default(), DEADLINE).unwrap().close(Reason::DONE, DEADLINE)
+    });
+    let mut has_ended = false;
+    while !has_ended {
+        poller.poll(&mut events, until).unwrap();
+        for event in &events {
+            if let PollEvent::Ended { connection } = event {
+                drop(poller.remove(connection).unwrap());
+                has_ended = true;
+            }
+        }
+    }
+    let _ = client.join().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(COPY_PERIOD / 2);
+            let line = read_own().pollers[0];
+            assert_eq!((line.connections, line.active, line.accepted), (0, 0, 1), "{line:?}");
+        });
+        poller.poll(&mut events, 4 * COPY_PERIOD).unwrap();
+    });
+}
+
+#[test]
+fn one_that_has_ended_and_is_kept_shows_its_end() {
+    let _turn = turn();
+    let _publisher = publish_now();
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let address = Address::Shm(path("kept"));
+    poller.listen(&address, Options::default()).unwrap();
+    let client = thread::spawn(move || {
+        Connection::connect(&address, Options::default(), DEADLINE)
+            .unwrap()
+            .close(Reason(7), DEADLINE)
+            .unwrap();
+    });
+    let mut events = PollEvents::with_capacity(8);
+    let until = Instant::now() + DEADLINE;
+    loop {
+        poller.poll(&mut events, until).unwrap();
+        assert!(Instant::now() < until, "it does not end");
+        if events.iter().any(|event| matches!(event, PollEvent::Ended { .. })) {
+            break;
+        }
+    }
+    client.join().unwrap();
+    // No other call of it follows.
+    let found = read_own();
+    let [line] = &found.connections[..] else { panic!("{:?}", found.connections) };
+    assert_eq!(line.state, State::ClosedByPeer);
 }

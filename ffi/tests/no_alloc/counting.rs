@@ -12,9 +12,9 @@ use crate::DEADLINE;
 struct Counting;
 
 /// Allocations are counted while this is true.
-pub(crate) static COUNTS: AtomicBool = AtomicBool::new(false);
+static COUNTS: AtomicBool = AtomicBool::new(false);
 /// Allocations that were counted.
-pub(crate) static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 fn count() {
     if COUNTS.load(Ordering::Relaxed) {
@@ -48,11 +48,27 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Returns the allocations of all threads while `work` runs, and its result. All other threads have begun then.
+pub(crate) fn counted<R>(work: impl FnOnce() -> R) -> (u64, R) {
+    counted_after(|| {}, work)
+}
+
+/// The same, where `begin` comes before the count, and lets other threads begin theirs.
+pub(crate) fn counted_after<R>(begin: impl FnOnce(), work: impl FnOnce() -> R) -> (u64, R) {
+    await_begun_threads();
+    begin();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    COUNTS.store(true, Ordering::Relaxed);
+    let result = work();
+    COUNTS.store(false, Ordering::Relaxed);
+    (ALLOCATIONS.load(Ordering::Relaxed) - before, result)
+}
+
 /// Waits until all other threads of the process have begun, and wait for something. It comes before each count, since std itself
 /// allocates in each new thread before the first code of that thread: it copies the thread's name for its handler of stack overflows.
 /// A registration and a close make such threads ("superpipe-jobs", "superpipe-close"), and on a busy machine they begin so late that a
 /// count which has begun meanwhile finds that copy. What any thread allocates during a count is counted.
-pub(crate) fn await_begun_threads() {
+fn await_begun_threads() {
     let end = Instant::now() + DEADLINE;
     loop {
         let found = other_threads();

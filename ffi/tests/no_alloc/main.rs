@@ -7,8 +7,25 @@ mod messages;
 mod observing;
 
 use core::time::Duration;
+use std::thread;
+
+use superpipe::{Address, Connection, Listener, Options};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Returns an address at which nobody listens.
+fn address(name: &str) -> Address {
+    Address::Shm(std::env::temp_dir().join(format!("superpipe-no-alloc-{}-{name}.sock", std::process::id())))
+}
+
+/// Connects two ends.
+fn pair(name: &str) -> [Connection; 2] {
+    let address = address(name);
+    let mut listener = Listener::bind(&address, Options::default()).unwrap();
+    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
+    let connected = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+    [connected, accepting.join().unwrap()]
+}
 
 /// One test, so that nothing else runs while it counts.
 #[test]

@@ -1,18 +1,17 @@
 //! Messages and streams.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::sync::Barrier;
 use std::thread;
 
 use superpipe::{
-    Address, Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
+    Connection, Drive, ErrorKind, Listener, Options, Protocol, Reason, Received, RecvOperation,
     SendOperation, TryRecv, TrySend,
 };
 
-use crate::DEADLINE;
-use crate::counting::{ALLOCATIONS, COUNTS, await_begun_threads};
+use crate::counting::{counted, counted_after};
+use crate::{DEADLINE, address, pair};
 
 const SIZES: [usize; 9] = [0, 8, 40, 41, 1000, 16 << 10, 70_000, 1 << 20, 5_000_001];
 
@@ -106,13 +105,12 @@ pub(crate) fn rest(connection: &mut Connection) {
 }
 
 pub(crate) fn exchanges_allocate_nothing() {
-    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}.sock", std::process::id()));
-    let address = Address::Shm(path);
+    let address = address("messages");
     let mut listener = Listener::bind(&address, Options::default()).unwrap();
     let out: Vec<u8> =
         (0..5_000_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0]).collect();
     let barrier = Barrier::new(2);
-    thread::scope(|scope| {
+    let allocations = thread::scope(|scope| {
         scope.spawn(|| {
             let mut back = vec![0; out.len()];
             let mut connection = listener.accept(DEADLINE).unwrap();
@@ -125,47 +123,39 @@ pub(crate) fn exchanges_allocate_nothing() {
         let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
         #[cfg(feature = "recorder")]
         connection.record(true);
-        await_begun_threads();
+        let (allocations, ()) = counted_after(
+            || _ = barrier.wait(),
+            || {
+                exchange(&mut connection, true, &out, &mut back);
+                exchange_by_tries(&mut connection, true, &out, &mut back);
+            },
+        );
         barrier.wait();
-        COUNTS.store(true, Ordering::Relaxed);
-        exchange(&mut connection, true, &out, &mut back);
-        exchange_by_tries(&mut connection, true, &out, &mut back);
-        COUNTS.store(false, Ordering::Relaxed);
-        barrier.wait();
+        allocations
     });
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+    assert_eq!(allocations, 0);
     // The counter does count.
-    COUNTS.store(true, Ordering::Relaxed);
-    drop(core::hint::black_box(vec![1u8; 10]));
-    COUNTS.store(false, Ordering::Relaxed);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1);
+    assert_eq!(counted(|| drop(core::hint::black_box(vec![1u8; 10]))).0, 1);
 }
 
 /// A loop of tries may go on for as long as it likes after the peer has closed.
 pub(crate) fn tries_after_a_close_allocate_nothing() {
     for reason in [Reason::DONE, Reason(7)] {
-        let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-tries.sock", std::process::id()));
-        let address = Address::Shm(path);
-        let mut listener = Listener::bind(&address, Options::default()).unwrap();
-        let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
-        let mut connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
-        accepting.join().unwrap().close(reason, DEADLINE).unwrap();
+        let [mut connection, other] = pair("tries");
+        other.close(reason, DEADLINE).unwrap();
         assert!(connection.recv_into(&mut [&mut [0; 8]], DEADLINE).is_err());
-        await_begun_threads();
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        COUNTS.store(true, Ordering::Relaxed);
-        let mut kinds = [[None; 3]; 100];
-        for kinds in &mut kinds {
-            *kinds = [
-                connection.try_recv(&mut [&mut [0; 8]]).err().map(|error| error.kind()),
-                connection.try_send(1, &[b"nobody"]).err().map(|error| error.kind()),
-                connection.try_peek().err().map(|error| error.kind()),
-            ];
-        }
-        COUNTS.store(false, Ordering::Relaxed);
+        let (allocations, kinds) = counted(|| {
+            [(); 100].map(|()| {
+                [
+                    connection.try_recv(&mut [&mut [0; 8]]).err().map(|error| error.kind()),
+                    connection.try_send(1, &[b"nobody"]).err().map(|error| error.kind()),
+                    connection.try_peek().err().map(|error| error.kind()),
+                ]
+            })
+        });
         for (tries, kinds) in kinds.iter().enumerate() {
             assert_eq!(*kinds, [Some(ErrorKind::Closed(reason)); 3], "after {tries} of each");
         }
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{reason:?}");
+        assert_eq!(allocations, 0, "{reason:?}");
     }
 }

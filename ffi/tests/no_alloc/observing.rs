@@ -1,24 +1,19 @@
 //! Pollers, and metrics that are published.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::thread;
 use std::time::Instant;
 
 use superpipe::metrics::{PublishOptions, Reader, publish};
-use superpipe::{
-    Address, Connection, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions, TryRecv, TrySend,
-};
+use superpipe::{Options, PollEvent, PollEvents, Poller, PollerOptions, TryRecv, TrySend};
 
-use crate::DEADLINE;
-use crate::counting::{ALLOCATIONS, COUNTS, await_begun_threads};
+use crate::counting::counted;
+use crate::{DEADLINE, address, pair};
 
 /// Both ends of a few connections in one poller: messages of several sizes, sleeps and wake-ups.
 pub(crate) fn a_poller_allocates_nothing() {
-    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-poller.sock", std::process::id()));
     let mut poller =
         Poller::new(PollerOptions { quiet_after: Duration::ZERO, ..PollerOptions::default() }).unwrap();
-    let address = Address::Shm(path);
+    let address = address("poller");
     poller.listen(&address, Options::default()).unwrap();
     let mut events = PollEvents::with_capacity(8);
     let mut keys = Vec::new();
@@ -34,51 +29,44 @@ pub(crate) fn a_poller_allocates_nothing() {
             made += 1;
         }
     }
-    await_begun_threads();
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
     let mut room = vec![0; 64 << 10];
-    COUNTS.store(true, Ordering::Relaxed);
-    for round in 0..60_usize {
-        let bytes = [8, 104, 3000, 64 << 10][round % 4];
-        for key in &keys {
-            let sent = poller.connection(*key).unwrap().try_send(1, &[&room[..bytes]]).unwrap();
-            assert_eq!(sent, TrySend::Sent);
-        }
-        let mut answers = 0;
-        while answers < keys.len() {
-            assert!(Instant::now() < until);
-            poller.poll(&mut events, until).unwrap();
-            for event in &events {
-                let PollEvent::Readable { connection: key } = event else { panic!("{event:?}") };
-                let connection = poller.connection(key).unwrap();
-                if let TryRecv::Received(received) = connection.try_recv(&mut [&mut room]).unwrap() {
-                    assert_eq!(received.bytes, bytes);
-                    if received.tag == 1 {
-                        assert_eq!(connection.try_send(2, &[&room[..bytes]]).unwrap(), TrySend::Sent);
-                    } else {
-                        answers += 1;
+    let (allocations, ()) = counted(|| {
+        for round in 0..60_usize {
+            let bytes = [8, 104, 3000, 64 << 10][round % 4];
+            for key in &keys {
+                let sent = poller.connection(*key).unwrap().try_send(1, &[&room[..bytes]]).unwrap();
+                assert_eq!(sent, TrySend::Sent);
+            }
+            let mut answers = 0;
+            while answers < keys.len() {
+                assert!(Instant::now() < until);
+                poller.poll(&mut events, until).unwrap();
+                for event in &events {
+                    let PollEvent::Readable { connection: key } = event else { panic!("{event:?}") };
+                    let connection = poller.connection(key).unwrap();
+                    if let TryRecv::Received(received) = connection.try_recv(&mut [&mut room]).unwrap() {
+                        assert_eq!(received.bytes, bytes);
+                        if received.tag == 1 {
+                            assert_eq!(connection.try_send(2, &[&room[..bytes]]).unwrap(), TrySend::Sent);
+                        } else {
+                            answers += 1;
+                        }
                     }
                 }
             }
+            // Everything falls asleep.
+            poller.poll(&mut events, Duration::from_millis(2)).unwrap();
+            assert!(events.is_empty());
+            let _ = poller.arm();
         }
-        // Everything falls asleep.
-        poller.poll(&mut events, Duration::from_millis(2)).unwrap();
-        assert!(events.is_empty());
-        let _ = poller.arm();
-    }
-    COUNTS.store(false, Ordering::Relaxed);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    });
+    assert_eq!(allocations, 0);
 }
 
 /// Copies of counters, of both ends and of a poller, once they are in the page.
 pub(crate) fn publishing_allocates_nothing() {
     let publisher = publish(PublishOptions::default()).unwrap();
-    let path = std::env::temp_dir().join(format!("superpipe-no-alloc-{}-page.sock", std::process::id()));
-    let address = Address::Shm(path);
-    let mut listener = Listener::bind(&address, Options::default()).unwrap();
-    let accepting = thread::spawn(move || listener.accept(DEADLINE).unwrap());
-    let mut one = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
-    let other = accepting.join().unwrap();
+    let [mut one, other] = pair("page");
     let mut poller = Poller::new(PollerOptions::default()).unwrap();
     let key = poller.adopt(other).map_err(|(_, error)| error).unwrap();
     let mut events = PollEvents::with_capacity(8);
@@ -86,21 +74,20 @@ pub(crate) fn publishing_allocates_nothing() {
     let mut reader = Reader::open(std::process::id()).unwrap();
     let first = reader.read().unwrap();
     assert_eq!((first.connections.len(), first.pollers.len()), (2, 1));
-    await_begun_threads();
-    let (before, begun) = (ALLOCATIONS.load(Ordering::Relaxed), Instant::now());
-    COUNTS.store(true, Ordering::Relaxed);
-    // The poller copies its connections with their keepalives, each 200 ms.
-    while begun.elapsed() < Duration::from_millis(500) {
-        assert_eq!(one.try_send(1, &[b"hello"]).unwrap(), TrySend::Sent);
-        poller.poll(&mut events, DEADLINE).unwrap();
-        assert!(matches!(
-            poller.connection(key).unwrap().try_recv(&mut [&mut [0; 8]]),
-            Ok(TryRecv::Received(_))
-        ));
-        one.progress();
-    }
-    COUNTS.store(false, Ordering::Relaxed);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    let (allocations, ()) = counted(|| {
+        let begun = Instant::now();
+        // The poller copies its connections with their keepalives, each 200 ms.
+        while begun.elapsed() < Duration::from_millis(500) {
+            assert_eq!(one.try_send(1, &[b"hello"]).unwrap(), TrySend::Sent);
+            poller.poll(&mut events, DEADLINE).unwrap();
+            assert!(matches!(
+                poller.connection(key).unwrap().try_recv(&mut [&mut [0; 8]]),
+                Ok(TryRecv::Received(_))
+            ));
+            one.progress();
+        }
+    });
+    assert_eq!(allocations, 0);
     let last = reader.read().unwrap();
     for (first, last) in first.connections.iter().zip(&last.connections) {
         assert!(last.copied_at_ns > first.copied_at_ns, "{last:?}");

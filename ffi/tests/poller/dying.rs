@@ -151,3 +151,47 @@ fn a_server_without_descriptors_is_no_busy_loop() {
     drop(connection);
     assert!(other.wait().unwrap().success());
 }
+
+/// The end of a connection is reported by its descriptors while another one has its place, and then it comes back.
+#[test]
+fn one_that_died_while_it_was_away_is_seen_to_end() {
+    if let Some(address) = given() {
+        let _connection = Connection::connect(&address, Options::default(), DEADLINE).unwrap();
+        thread::sleep(Duration::from_millis(300));
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let options = PollerOptions {
+        wait: WaitStrategy::Spin,
+        quiet_after: Duration::from_secs(3600),
+        ..PollerOptions::default()
+    };
+    let (mut poller, _, address) = server(options);
+    let mut other = again("one_that_died_while_it_was_away_is_seen_to_end", &address);
+    let mut key = None;
+    poll_until(&mut poller, |_, event| match event {
+        PollEvent::Accepted { connection, .. } => {
+            key = Some(connection);
+            true
+        }
+        other => panic!("{other:?}"),
+    });
+    let key = key.unwrap();
+    let mut events = PollEvents::with_capacity(4);
+    poller.poll(&mut events, Duration::from_millis(10)).unwrap();
+    // Another one in its place.
+    let mut listener = superpipe::Listener::bind(&crate::support::address(), Options::default()).unwrap();
+    let at = listener.local_addr().clone();
+    let connecting = thread::spawn(move || Connection::connect(&at, Options::default(), DEADLINE).unwrap());
+    let substitute = listener.accept(DEADLINE).unwrap();
+    let _its_peer = connecting.join().unwrap();
+    let away = core::mem::replace(poller.connection(key).unwrap(), substitute);
+    poller.poll(&mut events, Duration::from_millis(10)).unwrap();
+    assert!(other.wait().unwrap().success());
+    poller.poll(&mut events, Duration::from_millis(50)).unwrap();
+    assert!(events.is_empty(), "{events:?}");
+    drop(core::mem::replace(poller.connection(key).unwrap(), away));
+    let until = Instant::now() + Duration::from_secs(10);
+    poller.poll(&mut events, until).unwrap();
+    assert_eq!(events.iter().collect::<Vec<_>>(), [PollEvent::Ended { connection: key }]);
+}

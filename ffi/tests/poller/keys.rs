@@ -4,10 +4,14 @@ use core::mem;
 use core::time::Duration;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Instant;
 
-use superpipe::{Interest, Key, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions};
+use superpipe::{
+    Arming, Connection, Interest, Key, Listener, Options, PollEvent, PollEvents, Poller, PollerOptions,
+    Reason,
+};
 
-use crate::support::{client, echo, ping, poll_until, server};
+use crate::support::{DEADLINE, client, echo, ping, poll_until, server};
 
 #[test]
 fn a_stale_key_names_nothing_though_its_place_is_taken_again() {
@@ -86,7 +90,7 @@ fn a_connection_in_the_place_of_one_that_ended_is_driven() {
         assert!(events.is_empty(), "{events:?}");
         let mut listener = Listener::bind(&crate::support::address(), Options::default()).unwrap();
         client(scope, listener.local_addr(), |mut connection| ping(&mut connection, 8, 2));
-        *poller.connection(key).unwrap() = listener.accept(crate::support::DEADLINE).unwrap();
+        *poller.connection(key).unwrap() = listener.accept(DEADLINE).unwrap();
         poll_until(&mut poller, |poller, event| {
             ended = serve(poller, event);
             ended.is_some()
@@ -145,4 +149,154 @@ fn exchanged_connections_are_driven_in_their_new_place() {
         });
         assert!(exchanges > 0 && count == 40 + exchanges, "{count} {exchanges}");
     });
+}
+
+/// Makes two ends.
+fn pair(options: Options) -> [Connection; 2] {
+    let mut listener = Listener::bind(&crate::support::address(), options).unwrap();
+    let address = listener.local_addr().clone();
+    let connecting = thread::spawn(move || Connection::connect(&address, options, DEADLINE).unwrap());
+    [listener.accept(DEADLINE).unwrap(), connecting.join().unwrap()]
+}
+
+/// Makes two ends, of which one has taken what its peer sent when they connected, as one does that was polled for a while.
+fn used_pair(options: Options) -> [Connection; 2] {
+    let [one, other] = pair(options);
+    let mut waitable = one.into_waitable().unwrap();
+    for _ in 0..20 {
+        let _ = waitable.connection_for_tries().progress();
+        let _ = waitable.arm(Interest::default());
+    }
+    [waitable.into_connection(), other]
+}
+
+/// A connection whose peer is silent is replaced by a new one.
+#[test]
+fn a_new_connection_is_not_silent_like_the_one_before() {
+    let options = Options { idle_timeout: Duration::from_millis(600), ..Options::default() };
+    let [one, _silent] = used_pair(options);
+    let mut waitable = one.into_waitable().unwrap();
+    let begin = Instant::now();
+    while waitable.check_silence().is_ok() {
+        assert!(begin.elapsed() < DEADLINE);
+        waitable.arm(Interest::default());
+        thread::sleep(Duration::from_millis(1));
+    }
+    let [another, _peer] = used_pair(options);
+    *waitable.connection() = another;
+    waitable.check_silence().unwrap();
+    waitable.arm(Interest::default());
+    waitable.check_silence().unwrap();
+}
+
+/// The same in a poller: the silence of the new one is reported.
+#[test]
+fn silence_of_a_new_connection_is_reported() {
+    let options = Options { idle_timeout: Duration::from_millis(500), ..Options::default() };
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let [one, _silent] = used_pair(options);
+    let key = poller.adopt(one).unwrap();
+    poll_until(&mut poller, |_, event| matches!(event, PollEvent::Silent { .. }));
+    let [another, _silent_too] = used_pair(options);
+    *poller.connection(key).unwrap() = another;
+    let mut events = PollEvents::with_capacity(4);
+    let begin = Instant::now();
+    while events.is_empty() && begin.elapsed() < Duration::from_secs(5) {
+        poller.poll(&mut events, Duration::from_millis(100)).unwrap();
+    }
+    assert_eq!(events.iter().collect::<Vec<_>>(), [PollEvent::Silent { connection: key }]);
+}
+
+/// One that has ended, with a message that the program left, is replaced by one whose message was not reported yet.
+#[test]
+fn a_message_of_a_new_connection_is_reported_before_its_end() {
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let closed = || {
+        let [mut one, mut peer] = pair(Options::default());
+        peer.send(7, &[b"last words"], DEADLINE).unwrap();
+        drop(peer);
+        for _ in 0..100 {
+            one.progress();
+        }
+        one
+    };
+    let key = poller.adopt(closed()).unwrap();
+    poll_until(&mut poller, |_, event| matches!(event, PollEvent::Ended { .. }));
+    *poller.connection(key).unwrap() = closed();
+    let mut first = None;
+    poll_until(&mut poller, |_, event| {
+        first.get_or_insert(event);
+        matches!(event, PollEvent::Ended { .. })
+    });
+    assert_eq!(first, Some(PollEvent::Readable { connection: key }));
+}
+
+/// Nothing that was armed is left, wherever a connection goes.
+#[test]
+fn a_connection_goes_from_set_to_set() {
+    let [mut first, mut second] =
+        [PollerOptions::default(), PollerOptions::default()].map(|options| Poller::new(options).unwrap());
+    let [one, mut peer] = pair(Options::default());
+    let [other, mut its_peer] = pair(Options::default());
+    let [third, mut third_peer] = pair(Options::default());
+    let [a, b] = [first.adopt(one).unwrap(), second.adopt(other).unwrap()];
+    let mut waitable = third.into_waitable().unwrap();
+    for end in [first.connection(a).unwrap(), second.connection(b).unwrap(), waitable.connection()] {
+        end.look_while_armed(false);
+    }
+    let mut events = PollEvents::with_capacity(0);
+    let mut room = [0; 64];
+    for turn in 0..60_u8 {
+        // All are armed.
+        for poller in [&mut first, &mut second] {
+            let until = Instant::now() + DEADLINE;
+            while !matches!(poller.arm(), Arming::Armed { .. }) {
+                assert!(Instant::now() < until);
+                poller.poll(&mut events, Duration::ZERO).unwrap();
+                assert!(events.is_empty());
+            }
+        }
+        while !matches!(waitable.arm(Interest::default()), Arming::Armed { .. }) {}
+        match turn % 3 {
+            0 => mem::swap(first.connection(a).unwrap(), second.connection(b).unwrap()),
+            1 => mem::swap(waitable.connection(), second.connection(b).unwrap()),
+            _ => mem::swap(waitable.connection(), first.connection(a).unwrap()),
+        }
+        if turn % 2 == 0 {
+            for poller in [&mut first, &mut second] {
+                poller.poll(&mut events, Duration::ZERO).unwrap();
+                let _ = poller.arm();
+            }
+            let _ = waitable.arm(Interest::default());
+        }
+        let peers = [&mut peer, &mut its_peer, &mut third_peer];
+        for peer in peers {
+            peer.send(u64::from(turn), &[b"x"], DEADLINE).unwrap();
+        }
+        for (poller, key) in [(&mut first, a), (&mut second, b)] {
+            poll_until(poller, |poller, event| {
+                assert_eq!(event, PollEvent::Readable { connection: key });
+                echo(poller.connection(key).unwrap(), &mut room) == 1
+            });
+        }
+        let until = Instant::now() + DEADLINE;
+        while echo(waitable.connection_for_tries(), &mut room) == 0 {
+            assert!(Instant::now() < until, "{turn}");
+            if waitable.arm(Interest::default()) != Arming::Busy {
+                thread::sleep(Duration::from_micros(50));
+            }
+        }
+        for peer in [&mut peer, &mut its_peer, &mut third_peer] {
+            assert_eq!(peer.recv_into(&mut [&mut room], DEADLINE).unwrap().bytes, 1);
+        }
+    }
+    // A poller goes before one of its connections, which goes on.
+    let mut left =
+        mem::replace(first.connection(a).unwrap(), pair(Options::default()).into_iter().next().unwrap());
+    drop(first);
+    for peer in [&mut peer, &mut its_peer, &mut third_peer] {
+        peer.send(1, &[b"y"], DEADLINE).unwrap();
+    }
+    assert_eq!(left.recv_into(&mut [&mut room], DEADLINE).unwrap().bytes, 1);
+    left.close(Reason(3), DEADLINE).unwrap();
 }

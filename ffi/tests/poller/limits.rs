@@ -75,6 +75,23 @@ fn a_poll_ends_by_its_deadline_or_interrupt_flag() {
     }
 }
 
+/// The listener accepts nobody, so nothing but the flag ends the connect.
+#[test]
+fn a_flag_ends_a_connect_whose_listener_says_nothing() {
+    static INTERRUPT: AtomicBool = AtomicBool::new(false);
+    let silent = Listener::bind(&address(), Options::default()).unwrap();
+    let mut poller = Poller::new(PollerOptions::default()).unwrap();
+    let options = Options { interrupt: Some(&INTERRUPT), ..Options::default() };
+    let key = poller.connect(silent.local_addr(), options, Duration::MAX).unwrap();
+    let mut events = PollEvents::with_capacity(1);
+    poller.poll(&mut events, Duration::from_millis(20)).unwrap();
+    assert!(events.is_empty(), "{events:?}");
+    INTERRUPT.store(true, Ordering::Relaxed);
+    poller.poll(&mut events, DEADLINE).unwrap();
+    let failed = PollEvent::ConnectFailed { connection: key, kind: ErrorKind::Interrupted };
+    assert_eq!(events.iter().collect::<Vec<_>>(), [failed]);
+}
+
 #[test]
 fn an_adopted_listener_serves_and_tells_why_a_client_failed() {
     let mut poller = Poller::new(PollerOptions { listeners_max: 1, ..PollerOptions::default() }).unwrap();

@@ -4,6 +4,7 @@ mod connecting;
 mod dying;
 mod in_place;
 mod keys;
+mod leaving;
 mod limits;
 mod serving;
 mod sleeping;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use superpipe::{Arming, Connection, ErrorKind, Options, PollEvent, PollEvents, PollerOptions, WaitStrategy};
 
-use crate::support::{DEADLINE, client, echo, ping, poll_until, serve, server};
+use crate::support::{DEADLINE, client, echo, ping, poll_until, serve_prepared, server};
 
 /// Each message finds the server asleep, or about to be.
 #[test]
@@ -14,8 +14,6 @@ fn no_wake_up_is_lost_at_any_moment() {
     for quiet_after in [Duration::ZERO, Duration::from_micros(30), Duration::from_millis(1)] {
         let options = PollerOptions { quiet_after, ..PollerOptions::default() };
         let (mut poller, _, address) = server(options);
-        // So a lost wake-up is not found in another way, and the client waits for ever.
-        poller.look_at_armed(false);
         thread::scope(|scope| {
             for index in 0..3_u8 {
                 client(scope, &address, move |mut connection| {
@@ -28,7 +26,8 @@ fn no_wake_up_is_lost_at_any_moment() {
                     }
                 });
             }
-            serve(&mut poller, 3);
+            // So a lost wake-up is not found in another way, and the client waits for ever.
+            serve_prepared(&mut poller, 3, |connection| connection.look_while_armed(false));
         });
     }
 }

@@ -13,8 +13,11 @@ use superpipe::{
 /// Ten times as long as a test takes on a busy host.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Returns an address at which nobody listens.
+/// Returns an address at which nobody listens, or any free port of the RDMA device whose address SUPERPIPE_RDMA is (vm/tests/many).
 pub(crate) fn address() -> Address {
+    if let Ok(host) = std::env::var("SUPERPIPE_RDMA") {
+        return Address::Rdma { host, port: 0 };
+    }
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("superpipe-poller-{}-{number}.sock", std::process::id());
@@ -30,8 +33,8 @@ pub(crate) fn server(options: PollerOptions) -> (Poller, Key, Address) {
 /// The same, with options of its connections.
 pub(crate) fn server_of(options: PollerOptions, connections: Options) -> (Poller, Key, Address) {
     let mut poller = Poller::new(options).unwrap();
-    let address = address();
-    let listener = poller.listen(&address, connections).unwrap();
+    let listener = poller.listen(&address(), connections).unwrap();
+    let address = poller.local_addr(listener).unwrap().clone();
     (poller, listener, address)
 }
 
@@ -63,11 +66,21 @@ pub(crate) fn poll_until(poller: &mut Poller, mut step: impl FnMut(&mut Poller, 
 
 /// Serves clients that want their messages back, until so many have ended. Returns how many there were at a time, at most.
 pub(crate) fn serve(poller: &mut Poller, clients: usize) -> usize {
+    serve_prepared(poller, clients, |_| {})
+}
+
+/// The same, and prepares each connection when it is accepted.
+pub(crate) fn serve_prepared(
+    poller: &mut Poller,
+    clients: usize,
+    mut prepare: impl FnMut(&mut Connection),
+) -> usize {
     let mut room = vec![0; 64 << 10];
     let (mut ended, mut most) = (0, 0);
     poll_until(poller, |poller, event| {
         most = most.max(poller.connection_count());
         match event {
+            PollEvent::Accepted { connection, .. } => prepare(poller.connection(connection).unwrap()),
             PollEvent::Readable { connection } => {
                 echo(poller.connection(connection).unwrap(), &mut room);
             }
@@ -84,8 +97,15 @@ pub(crate) fn serve(poller: &mut Poller, clients: usize) -> usize {
 
 /// Answers the messages of a connection that are here with the same bytes. Returns their number.
 pub(crate) fn echo(connection: &mut Connection, room: &mut [u8]) -> usize {
+    echo_some(connection, room, usize::MAX)
+}
+
+/// The same, of so many messages at most: the answer to one may bring the next.
+pub(crate) fn echo_some(connection: &mut Connection, room: &mut [u8], most: usize) -> usize {
     let mut count = 0;
-    while let Ok(TryRecv::Received(received)) = connection.try_recv(&mut [&mut *room]) {
+    while count < most
+        && let Ok(TryRecv::Received(received)) = connection.try_recv(&mut [&mut *room])
+    {
         let sent = connection.try_send(received.tag, &[&room[..received.bytes]]).unwrap();
         assert_eq!(sent, TrySend::Sent);
         count += 1;

@@ -24,6 +24,7 @@ pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     }
 }
 

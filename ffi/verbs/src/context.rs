@@ -175,9 +175,15 @@ impl Context {
         self.0.raw.as_ptr()
     }
 
+    /// Returns true if objects of both can be used together: they are of one device that was opened once.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.raw == other.0.raw
+    }
+
     /// Refuses an object of another device, which a driver would take for its own.
     pub(super) fn check_same(&self, other: &Self, what: &'static str) -> Result<(), Error> {
-        if self.0.raw == other.0.raw { Ok(()) } else { Err(Error::Mismatch(what)) }
+        if self.is_same(other) { Ok(()) } else { Err(Error::Mismatch(what)) }
     }
 
     fn device(&self) -> Option<NonNull<ibv_device>> {

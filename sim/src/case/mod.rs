@@ -2,23 +2,23 @@
 
 mod planning;
 mod scenario;
+mod transfers;
 
 use superpipe_core::driver::WaitStrategy;
 use superpipe_core::{
     Arrival, Config, FirstChunk, FlagPlace, GrowthDelay, Layout, NOTIFICATIONS_MIN, Origin, Protocol,
     small_layout,
 };
-use superpipe_testkit::pair::{Content, ReceiveMethod, Script, SendMethod, Transfer};
+use superpipe_testkit::pair::Script;
 use superpipe_testkit::{GrowthSetup, Rng, Setup};
 
 use crate::client::{Behavior, ExitPolicy, Program};
 use crate::faults::{Chance, Fault, Faults};
 use crate::lenders::LenderPlan;
 use crate::nic::{DISTANCES_MAX, Distance, Distances, Profile};
+use crate::polled::PolledCase;
 pub use scenario::Scenario;
-
-/// Most transfers of one direction: in most seeds, and in those that fill the mailbox.
-const TRANSFERS_MAX: [usize; 2] = [8, 60];
+use transfers::{TRANSFERS_MAX, transfers};
 
 /// Policies to draw from. One that is listed twice is drawn twice as often.
 const CLOSE_POLICIES: [ClosePolicy; 4] =
@@ -69,6 +69,8 @@ pub struct Case {
     pub crc_bits: u32,
     /// Connections and what they transfer.
     pub connections: Vec<ConnectionPlan>,
+    /// Connections of a poller in place of these.
+    pub(crate) polled: Option<PolledCase>,
 }
 
 /// One of this many connections begins with small buffers, and sends most transfers by the provision protocol.
@@ -114,6 +116,12 @@ impl Case {
             programs: None,
             lenders: None,
         };
+        Self::of_connections(vec![plan], direct, profile)
+    }
+
+    /// Returns a case without faults, of these connections between two hosts.
+    #[must_use]
+    pub fn of_connections(connections: Vec<ConnectionPlan>, direct: bool, profile: Profile) -> Self {
         Self {
             seed: 1,
             hosts: 2,
@@ -121,7 +129,8 @@ impl Case {
             profile,
             faults: Faults::default(),
             crc_bits: 32,
-            connections: vec![plan],
+            connections,
+            polled: None,
         }
     }
 
@@ -164,7 +173,7 @@ impl Case {
             }
         };
         let connections = (0..count).map(plan).collect();
-        let mut case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections };
+        let mut case = Self { seed, hosts, direct, profile, faults, crc_bits: 32, connections, polled: None };
         let grows = case.connections.iter().any(|plan| plan.script.setup.growth.is_some());
         if seed >= GOLDEN_SEEDS && grows {
             case.faults.growing(&mut Rng::new(seed ^ 0x6e0));
@@ -179,7 +188,7 @@ impl Case {
         } else {
             case
         };
-        case.by_default()
+        Self { polled: PolledCase::of_seed(seed), ..case.by_default() }
     }
 
     /// Has most connections choose the kernels of their copies, of short blocks as well, and windows of any size, over a distance that changes.
@@ -277,6 +286,7 @@ impl Case {
             faults: Faults::default(),
             crc_bits: 32,
             connections,
+            polled: None,
         }
     }
 }
@@ -449,52 +459,5 @@ fn origin(rng: &mut Rng) -> Origin {
         transfers: near(first.transfers),
         keepalives: near(first.keepalives),
         notifications: near(first.notifications),
-    }
-}
-
-/// Draws the transfers of one direction. In some seeds all are alike, so that a rare event happens many times in a row, such as short
-/// messages that are rejected at once. In some most are cancelled.
-fn transfers(rng: &mut Rng, most: usize) -> Vec<Transfer> {
-    let cancels = if rng.one_in(8) { 2 } else { 7 };
-    let one = transfer(rng, cancels);
-    // Short messages, and messages of several blocks that begin by the fast path and are rejected in the middle.
-    let most_bytes = [200, 1500][rng.below(2)];
-    let refused = Transfer {
-        bytes: one.bytes % most_bytes,
-        receive_method: ReceiveMethod::Reject(0),
-        cancel_at: None,
-        ..one
-    };
-    let alike = [Some(one), Some(one), Some(refused), None, None, None, None, None][rng.below(8)];
-    let most = if alike.is_some_and(|it| it.bytes < 1000) { TRANSFERS_MAX[1] } else { most };
-    (0..=rng.below(most)).map(|_| alike.unwrap_or_else(|| transfer(rng, cancels))).collect()
-}
-
-fn transfer(rng: &mut Rng, cancels: usize) -> Transfer {
-    let bytes = match rng.below(6) {
-        0 | 1 => rng.below(49),
-        2 => ((1 + rng.below(20)) * 128 + rng.below(131)).saturating_sub(65),
-        3 | 4 => rng.below(2501),
-        _ => rng.below(9001),
-    };
-    let send_method = match rng.below(4) {
-        0 => SendMethod::TrySend(1 + rng.below(4)),
-        1 => SendMethod::Push(1 + rng.below(3000), 1 + rng.below(4)),
-        2 => SendMethod::Reserve(up_to(rng, 1500)),
-        _ => SendMethod::Mixed(up_to(rng, 700)),
-    };
-    let receive_method = match rng.below(8) {
-        0..=3 => ReceiveMethod::Pull(1 + rng.below(3000), 1 + rng.below(4)),
-        4..=6 => ReceiveMethod::InPlace(up_to(rng, 2000)),
-        _ => ReceiveMethod::Reject(if rng.one_in(2) { 0 } else { rng.below(601) }),
-    };
-    Transfer {
-        bytes,
-        stream: rng.below(10) < 3,
-        content: [Content::Random, Content::Flags, Content::Headers][rng.below(3)],
-        protocol: Protocol::ALL[rng.below(Protocol::ALL.len())],
-        send_method,
-        receive_method,
-        cancel_at: rng.one_in(cancels).then(|| rng.below(1501)),
     }
 }

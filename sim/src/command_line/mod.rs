@@ -8,6 +8,7 @@ mod paper;
 mod planner;
 #[cfg(superpipe_planted)]
 mod planted;
+mod polled;
 mod run;
 mod swarm;
 
@@ -48,6 +49,8 @@ enum Command {
     Planted(planted::PlantedArguments),
     /// Check that planned messages take hardly longer than by the best protocol, on machines that the planner does not know
     Planner(planner::PlannerArguments),
+    /// Check connections of a poller, and what ten thousand idle ones cost it
+    Polled(polled::PolledArguments),
     /// Check that the choice of copy kernels follows the distance of the cores
     Distance(distance::DistanceArguments),
     /// Check where registered memory should lie on hosts with two memory nodes
@@ -69,6 +72,7 @@ pub(crate) fn main() -> ExitCode {
         #[cfg(superpipe_planted)]
         Command::Planted(options) => planted::run_planted(&options),
         Command::Planner(options) => planner::check(&options),
+        Command::Polled(options) => polled::check(&options),
         Command::Distance(options) => distance::check_distances(&options),
         Command::Nodes => nodes::check_nodes(),
         Command::Paper(options) => paper::make(&options),

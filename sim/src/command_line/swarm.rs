@@ -62,6 +62,9 @@ pub(super) fn swarm(options: &SwarmArguments) -> ExitCode {
         let how = if *is_accepted { "accepted" } else { "refused" };
         eprintln!("{} was {how} in state '{end_state}', {defect}", call.name());
     }
-    let is_complete = missing.is_empty() && missing_steps.is_empty() && missing_cases.is_empty();
+    let polled = swarm.poll_coverage.defects();
+    polled.iter().for_each(|defect| eprintln!("a poller's connection: {defect}"));
+    let is_complete =
+        polled.is_empty() && missing.is_empty() && missing_steps.is_empty() && missing_cases.is_empty();
     if is_complete && defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
 }

@@ -8,6 +8,7 @@ use superpipe_testkit::{BASE, ExposedMemories, Setup, ownership};
 
 use super::forger::Forger;
 use super::growing::Grown;
+use super::sleeping::SleepWords;
 use super::{ArrivalFlags, Planners, SimFabric};
 use crate::nic::{MemoryUse, NotRegistered, Rights, TraceEvent, World};
 
@@ -66,6 +67,7 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
         let pages = [0, 1].map(|side| [0, 2].iter().filter_map(|number| key(side, *number)).collect());
         let sim = Self {
             reuse: Default::default(),
+            sleep_words: SleepWords::default(),
             kernels: if world.profile.distances.is_some() { KernelSet::ALL } else { KernelSet::PLAIN },
             world: Box::new(World::without_hosts()),
             setup: *setup,

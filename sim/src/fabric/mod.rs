@@ -13,6 +13,7 @@ mod notified;
 mod pair;
 mod partial_blocks;
 mod reuse;
+mod sleeping;
 
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -37,6 +38,7 @@ use lent::LentMemory;
 use partial_blocks::PartialBlockCounter;
 pub use partial_blocks::PartialBlocks;
 use reuse::Reuse;
+use sleeping::SleepWords;
 
 /// Bytes of the image that the NIC may still read.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,7 @@ pub struct SimFabric<const DIRECT: bool> {
     kernels: KernelSet,
     /// Landing buffers of each end, where distances decide what copies take.
     reuse: [Reuse; 2],
+    pub(crate) sleep_words: SleepWords,
 }
 
 /// Planners of what each end sends, if it plans.
@@ -98,6 +101,11 @@ impl<const DIRECT: bool> SimFabric<DIRECT> {
     /// Returns the host of an end.
     pub(crate) const fn host(&self, side: usize) -> usize {
         self.hosts[side]
+    }
+
+    /// Returns the time by which everything that an end has stored is visible.
+    pub(crate) fn stores_visible_ns(&self, side: usize) -> u64 {
+        self.world.visible_ns(self.qps[side])
     }
 
     fn key(&self, memory: Memory) -> Option<Key> {
@@ -424,6 +432,11 @@ impl<const DIRECT: bool> Fabric for SimFabric<DIRECT> {
 
     fn ring_doorbell(&mut self, link: &mut EndLink) {
         self.world.ring_doorbell(self.qps[link.0]);
+        self.sleep_words.load(link.0);
+    }
+
+    fn set_quiet(&mut self, link: &mut EndLink, is_quiet: bool) {
+        self.sleep_words.set_quiet(link.0, is_quiet);
     }
 
     fn poll_cq(&mut self, link: &mut EndLink) -> Option<Completion> {

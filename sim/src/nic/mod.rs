@@ -350,6 +350,11 @@ impl World {
         self.strikes(Fault::FailedJob)
     }
 
+    /// Returns the time by which all that was written by this QP is visible.
+    pub(crate) fn visible_ns(&self, name: QpName) -> u64 {
+        self.nodes[name.node].qps[name.index].visible_ns
+    }
+
     /// Returns true if nothing of this QP is on its way and no completion waits.
     #[must_use]
     pub(crate) fn is_idle(&self, name: QpName) -> bool {

@@ -16,6 +16,7 @@ use crate::fabric::PartialBlocks;
 use crate::faults::{FaultCoverage, GrowthCoverage};
 use crate::nic::{Trace, TraceEvent, World};
 use crate::panic_text::panic_text;
+use crate::polled::{PollCoverage, PolledOutcome, run_polled};
 use connection::Connection;
 use hosts::Hosts;
 
@@ -55,6 +56,8 @@ pub struct Outcome {
     pub growth_coverage: GrowthCoverage,
     /// Counts of calls by state.
     pub call_coverage: CallCoverage,
+    /// Counts of what happened to connections of a poller.
+    pub poll_coverage: PollCoverage,
     /// Counts of how ends ended.
     pub endings: BTreeMap<String, u64>,
     /// Times that an end chose another kernel for its copies.
@@ -97,7 +100,22 @@ impl fmt::Display for RunFailure {
 /// [`RunFailure`] if bytes differ, arrive twice, late or never; if an end uses memory that it does not own, or does not notice that its
 /// peer is gone; if something is not released; or if the run never ends.
 pub fn run(case: &Case, options: RunOptions) -> Result<Outcome, RunFailure> {
+    if let Some(polled) = &case.polled {
+        return of_polled(case.seed, run_polled(polled));
+    }
     if case.direct { play::<true>(case, options) } else { play::<false>(case, options) }
+}
+
+fn of_polled(seed: u64, ended: Result<PolledOutcome, String>) -> Result<Outcome, RunFailure> {
+    match ended {
+        Ok(PolledOutcome { time_ns, turns, transfers, coverage }) => {
+            Ok(Outcome { time_ns, turns, transfers, poll_coverage: coverage, ..Outcome::default() })
+        }
+        Err(description) => {
+            let (partial_blocks, trace) = Default::default();
+            Err(RunFailure { seed, description, partial_blocks, trace })
+        }
+    }
 }
 
 fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome, RunFailure> {
@@ -152,6 +170,7 @@ fn play<const DIRECT: bool>(case: &Case, options: RunOptions) -> Result<Outcome,
                 fault_coverage: world.fault_coverage,
                 growth_coverage: world.growth_coverage,
                 call_coverage,
+                poll_coverage: PollCoverage::default(),
                 endings,
                 copy_changes: connections.iter().map(Connection::copy_changes).sum(),
                 window_changes: connections.iter().map(Connection::window_changes).sum(),

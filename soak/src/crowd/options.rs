@@ -9,7 +9,7 @@ use superpipe::LandingMode;
 #[derive(Args, Clone)]
 pub(crate) struct CrowdOptions {
     /// Time for which new messages are sent, in seconds
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
     /// Connections, of which each sends in one direction
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]

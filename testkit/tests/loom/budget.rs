@@ -1,40 +1,15 @@
 //! Models of the budget's [`Pool`]: members that open, grow, give back and close in threads of their own, in every order.
 
-use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use loom::sync::atomic::AtomicU64;
-use superpipe_core::budget::{Count, Member, Pool, Terms, Use};
-use superpipe_core::word::Word;
+use superpipe_core::budget::{Member, Pool, Terms, Use};
+
+use crate::number::Number;
 
 /// A quarter of the limit is reserve.
 const LIMIT: u64 = 8;
 
 const NOTHING: Use = Use { used: 0, reserved: 0, grown: 0, cached: 0, members: 0 };
-
-/// The number of a pool, over loom's atomic.
-struct Number(AtomicU64);
-
-impl Word for Number {
-    fn load(&self, ordering: Ordering) -> u64 {
-        self.0.load(ordering)
-    }
-    fn store(&self, value: u64, ordering: Ordering) {
-        self.0.store(value, ordering);
-    }
-}
-
-impl Count for Number {
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-}
 
 type Small = Pool<Number, 2>;
 
@@ -53,7 +28,7 @@ fn explore(
     meanwhile: fn(&Small) -> Option<Member>,
 ) {
     super::check(move || {
-        let pool = Arc::new(Small::of(|| Number(AtomicU64::new(0))));
+        let pool = Arc::new(Small::of(|| Number::new(0)));
         let threads = plays.into_iter().zip(begin(&pool)).map(|(play, mut member)| {
             let pool = pool.clone();
             loom::thread::spawn(move || {
@@ -114,7 +89,7 @@ fn two_that_grow_do_not_exceed_what_is_lent() {
 #[test]
 fn a_mark_never_outlives_a_loan() {
     super::check(|| {
-        let pool = Arc::new(Pool::<_, 1>::of(|| Number(AtomicU64::new(0))));
+        let pool = Arc::new(Pool::<_, 1>::of(|| Number::new(0)));
         let mut old = pool.open(1, terms()).expect("the reserve has room");
         pool.grow(&old, 6, terms()).expect("nobody else is there");
         let leaving = {
@@ -140,7 +115,7 @@ fn a_mark_never_outlives_a_loan() {
 #[test]
 fn loans_of_one_member_are_exact() {
     super::check(|| {
-        let pool = Arc::new(Small::of(|| Number(AtomicU64::new(0))));
+        let pool = Arc::new(Small::of(|| Number::new(0)));
         let member = Arc::new(open(&pool, 1));
         let threads = [1, 2].map(|bytes| {
             let (pool, member) = (pool.clone(), member.clone());

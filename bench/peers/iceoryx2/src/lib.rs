@@ -2,9 +2,12 @@
 //!
 //! iceoryx2 passes references to samples in shared memory. superpipe's users have their data in memory of their own, and
 //! receive into memory of their own; so by default a message is copied into a sample and out of it. With
-//! `PEER_ZERO_COPY=1` in the environment nothing is copied, as when sender and receiver work in the samples.
+//! `PEER_ZERO_COPY=1` in the environment nothing is copied, as when sender and receiver work in the samples. With `PEER_IN_PLACE=1` they do work there:
+//! the sender writes every word, and the receiver reads and compares every word.
 
 mod link;
+#[path = "../../../src/work.rs"]
+mod work;
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_uint, c_void};
@@ -25,6 +28,9 @@ unsafe extern "C" {
 struct State {
     is_client: bool,
     zero_copy: bool,
+    in_place: bool,
+    /// the last message that was written, and the last one that was read, in place
+    numbers: [u64; 2],
     /// the same in both processes, another one in each run
     name: String,
     link: Option<Link>,
@@ -52,12 +58,21 @@ fn with<R>(work: impl FnOnce(&mut State) -> Result<R, Failure>) -> R {
 }
 
 impl State {
+    /// Returns true if a message's bytes move from buffer to buffer.
+    const fn copies(&self) -> bool {
+        !self.zero_copy && !self.in_place
+    }
+
     fn link(&mut self) -> Result<&mut Link, Failure> {
         self.link.as_mut().ok_or_else(|| "no size was prepared".into())
     }
 
     fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
-        if self.zero_copy {
+        if self.in_place {
+            self.numbers[0] += 1;
+            let first = work::first_word(self.numbers[0]);
+            self.link()?.send_written(message.len(), |sample| work::write(first, sample))
+        } else if self.zero_copy {
             self.link()?.send_in_place(message.len())
         } else {
             self.link()?.send_copy(message)
@@ -67,18 +82,25 @@ impl State {
     /// # Safety
     /// `to` is writable for `bytes`, and nobody else uses it meanwhile.
     unsafe fn receive(&mut self, to: *mut u8, bytes: usize) -> Result<(), Failure> {
-        let (zero_copy, mut received_bytes) = (self.zero_copy, 0);
+        let (copies, in_place, mut received_bytes) = (self.copies(), self.in_place, 0);
+        self.numbers[1] += 1;
+        let (first, mut is_right) = (work::first_word(self.numbers[1]), true);
         self.link()?.receive(|message| {
             received_bytes = message.len();
-            if !zero_copy && message.len() == bytes {
+            if in_place {
+                is_right = work::read(first, message);
+            } else if copies && message.len() == bytes {
                 // SAFETY: as this function's; a sample is memory of iceoryx2's own, so the two don't overlap.
                 unsafe { to.copy_from_nonoverlapping(message.as_ptr(), bytes) };
             }
         })?;
-        if received_bytes == bytes {
+        if received_bytes != bytes {
+            return Err(format!("{received_bytes} bytes, not {bytes}").into());
+        }
+        if is_right {
             Ok(())
         } else {
-            Err(format!("{received_bytes} bytes, not {bytes}").into())
+            Err(format!("wrong contents: message {} of {bytes} bytes", self.numbers[1]).into())
         }
     }
 }
@@ -89,10 +111,13 @@ pub extern "C" fn transport_open(_argc: *mut c_int, _argv: *mut *mut *mut c_char
     let name = process::id().to_string();
     let is_client = pair_fork();
     set_log_level(LogLevel::Error);
-    let zero_copy = env::var_os("PEER_ZERO_COPY").is_some_and(|value| value == "1");
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| value == "1");
+    let (zero_copy, in_place) = (is_set("PEER_ZERO_COPY"), is_set("PEER_IN_PLACE"));
     let state = State {
         is_client,
         zero_copy,
+        in_place,
+        numbers: [0; 2],
         name,
         link: None,
         targets: [(core::ptr::null_mut(), 0); WINDOW],
@@ -116,7 +141,7 @@ pub extern "C" fn transport_prepare(bytes_max: usize) {
 /// transport.h
 #[unsafe(no_mangle)]
 pub extern "C" fn transport_copies() -> bool {
-    with(|state| Ok(!state.zero_copy))
+    with(|state| Ok(state.copies()))
 }
 
 /// transport.h

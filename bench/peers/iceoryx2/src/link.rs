@@ -146,6 +146,16 @@ impl Link {
         Ok(())
     }
 
+    /// Publishes a message that `write` writes where it lies.
+    pub fn send_written(&self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), Failure> {
+        let sample = self.publisher.loan_slice_uninit(bytes)?;
+        // SAFETY: as in `send_in_place`.
+        let mut sample = unsafe { sample.assume_init() };
+        write(sample.payload_mut());
+        sample.send()?;
+        Ok(())
+    }
+
     /// Waits for the next message, and gives it to `take`.
     pub fn receive(&self, take: impl FnOnce(&[u8])) -> Result<(), Failure> {
         loop {

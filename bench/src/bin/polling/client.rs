@@ -83,6 +83,7 @@ impl Client {
         self.control.send(TAG, &[&encode(kind, count, message.len())], DEADLINE).map_err(fail)?;
         self.control.recv_into(&mut [&mut []], DEADLINE).map_err(fail)?;
         let connection = &mut self.served[kind as usize];
+        room.fill(0);
         let mut times = Vec::with_capacity(10);
         // Tenths, so that a pause of the machine spoils only one.
         for part in 0..10 {

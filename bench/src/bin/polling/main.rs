@@ -14,7 +14,7 @@ use clap::Parser;
 use superpipe_bench::connection::SocketDirectory;
 use superpipe_bench::descriptors;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::options::Cores;
+use superpipe_bench::options::Slices;
 use superpipe_bench::process::Peer;
 use superpipe_bench::size::Size;
 
@@ -24,67 +24,55 @@ use client::Client;
 #[derive(Parser)]
 #[command(name = "polling", version)]
 struct Options {
-    /// The two cores, the measuring process's first
-    #[arg(long, default_value = "0,1", value_name = "A,B")]
-    cores: Cores,
+    #[command(flatten)]
+    slices: Slices,
     /// Message sizes
     #[arg(long, value_delimiter = ',', default_value = "8,1K,64K,1M")]
     sizes: Vec<Size>,
     /// Idle connections beside the active one
     #[arg(long, default_value_t = 1000)]
     idle: u32,
-    /// Rounds, in which each kind has a slice
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
-    /// Milliseconds of a slice
-    #[arg(long, default_value_t = 20)]
-    slice_ms: u64,
     /// Seconds for which all is idle
     #[arg(long, default_value_t = 10)]
     idle_s: u64,
-    /// Print medians as JSON, instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Only show that everything works: one round of one message, few connections
-    #[arg(long)]
-    quick: bool,
 }
 
 fn main() -> ExitCode {
     let mut options = Options::parse();
-    if options.quick {
-        (options.idle, options.rounds, options.slice_ms, options.idle_s) = (20, 1, 0, 0);
+    if options.slices.shorten(0) {
+        (options.idle, options.idle_s) = (20, 0);
     }
     Failure::report(run(&options))
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
     let sizes: Vec<usize> = options.sizes.iter().map(|size| size.0).collect();
-    if sizes.is_empty() || sizes.iter().any(|bytes| !(1..=64 << 20).contains(bytes)) || options.rounds == 0 {
-        return Err(Failure::Usage("messages have 1 B to 64 MiB, and there is at least one round".into()));
+    if sizes.is_empty() || sizes.iter().any(|bytes| !(1..=64 << 20).contains(bytes)) {
+        return Err(Failure::Usage("messages have 1 B to 64 MiB".into()));
     }
     descriptors::allow(u64::from(options.idle) * 4)?;
     let directory = SocketDirectory::new()?;
     let address = directory.address();
     let (bytes_max, idle_s) = (sizes.iter().copied().max().unwrap_or(0), options.idle_s);
-    let (_peer, _) = Peer::fork(options.cores, |_| server::serve(&address, options.idle, bytes_max, idle_s))?;
+    let (_peer, _) =
+        Peer::fork(options.slices.cores, |_| server::serve(&address, options.idle, bytes_max, idle_s))?;
     let mut client = Client::connect(&address, options.idle)?;
-    if !options.json {
+    if !options.slices.json {
         println!(
             "{:>9} {:>22} {:>32} {:>32}",
             "bytes", "blocking, us", "poller over blocking", "with idle ones over alone"
         );
     }
     for bytes in sizes {
-        let row = client.measure(bytes, options.rounds, options.slice_ms)?;
-        if options.json {
+        let row = client.measure(bytes, usize::from(options.slices.rounds), options.slices.slice_ms)?;
+        if options.slices.json {
             println!("{}", row.to_json(options.idle));
         } else {
             println!("{row}");
         }
     }
     let [ours, theirs] = client.be_idle(idle_s)?;
-    if options.json {
+    if options.slices.json {
         println!(
             "{}",
             serde_json::json!({"event": "idle", "connections": options.idle, "percent_of_core": [ours, theirs]})

@@ -13,7 +13,7 @@ use std::time::Instant;
 use clap::Parser;
 use superpipe_bench::connection::SocketDirectory;
 use superpipe_bench::failure::Failure;
-use superpipe_bench::options::Cores;
+use superpipe_bench::options::Slices;
 use superpipe_bench::process::Peer;
 use superpipe_bench::size::Size;
 use superpipe_bench::stats::{Spread, median};
@@ -22,51 +22,36 @@ use end::{End, HEADER_BYTES, Kind};
 
 /// Message and answer by tokio: superpipe beside UnixStream and TcpStream.
 #[derive(Parser)]
-#[command(name = "tokio_ping", version)]
+#[command(name = "tokio_ping", version, mut_arg("slice_ms", |arg| arg.default_value("30")))]
 struct Options {
-    /// The two cores, the measuring process's first
-    #[arg(long, default_value = "0,1", value_name = "A,B")]
-    cores: Cores,
+    #[command(flatten)]
+    slices: Slices,
     /// Message sizes
     #[arg(long, value_delimiter = ',', default_value = "8,64K,1M")]
     sizes: Vec<Size>,
-    /// Rounds, in which each kind has a slice
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
-    /// Milliseconds of a slice
-    #[arg(long, default_value_t = 30)]
-    slice_ms: u64,
     /// Microseconds for which a future of the kind that spins tries before it waits
     #[arg(long, default_value_t = 100)]
     spin_us: u64,
-    /// Print medians as JSON, instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Only show that everything works: one round of one message
-    #[arg(long)]
-    quick: bool,
 }
 
 fn main() -> ExitCode {
     let mut options = Options::parse();
-    if options.quick {
-        (options.rounds, options.slice_ms) = (1, 0);
-    }
+    options.slices.shorten(0);
     Failure::report(run(&options))
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
     let sizes: Vec<usize> = options.sizes.iter().map(|size| size.0).collect();
     let is_valid = |bytes: &usize| (HEADER_BYTES..=64 << 20).contains(bytes);
-    if sizes.is_empty() || !sizes.iter().all(is_valid) || options.rounds == 0 {
-        return Err(Failure::Usage("messages have 8 B to 64 MiB, and there is at least one round".into()));
+    if sizes.is_empty() || !sizes.iter().all(is_valid) {
+        return Err(Failure::Usage("messages have 8 B to 64 MiB".into()));
     }
     let directory = SocketDirectory::new()?;
     let (address, spin) = (directory.address(), Duration::from_micros(options.spin_us));
-    let (_peer, _) = Peer::fork(options.cores, |_| server::serve(&address, spin))?;
+    let (_peer, _) = Peer::fork(options.slices.cores, |_| server::serve(&address, spin))?;
     let runtime = runtime()?;
     let mut ends = runtime.block_on(end::connect(&address, spin))?;
-    if !options.json {
+    if !options.slices.json {
         let names = Kind::ALL.map(Kind::name).map(|name| format!("{name:>24}"));
         println!("{:>9} {}   (us; ratios to superpipe with spin)", "bytes", names.join(" "));
     }
@@ -91,11 +76,11 @@ async fn measure(ends: &mut [End], bytes: usize, options: &Options) -> Result<Ve
     let mut counts = Vec::new();
     for end in &mut *ends {
         let took_us = slice(end, bytes, 20).await?;
-        let fit = options.slice_ms as f64 * 1000.0 / took_us.max(0.001);
+        let fit = options.slices.slice_ms as f64 * 1000.0 / took_us.max(0.001);
         #[expect(clippy::cast_possible_truncation, reason = "a count that is clamped")]
         counts.push((fit as usize).clamp(1, 100_000));
     }
-    for round in 0..=options.rounds {
+    for round in 0..=usize::from(options.slices.rounds) {
         for turn in 0..ends.len() {
             let at = (turn + round) % ends.len();
             let took_us = slice(&mut ends[at], bytes, counts[at]).await?;
@@ -136,7 +121,7 @@ fn report(options: &Options, bytes: usize, times: &[Vec<f64>]) {
     let spin = &times[Kind::Spin as usize];
     let over_spin =
         |one: &[f64]| Spread::new(&one.iter().zip(spin).map(|(one, spin)| one / spin).collect::<Vec<_>>());
-    if options.json {
+    if options.slices.json {
         let kinds: serde_json::Map<_, _> = Kind::ALL
             .iter()
             .zip(times)

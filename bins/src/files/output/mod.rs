@@ -19,16 +19,19 @@ use crate::files::preserve::Attributes;
 use crate::signals::Signals;
 use appended::Appended;
 use core::time::Duration;
+use directory::Directory;
 pub use kept::KeptFiles;
 use pipe::ReaderTimeout;
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::process::geteuid;
 use staged::{Existing, Staged, existing, stage, stage_in};
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use superpipe::io::Sink;
 
 const STDOUT: RawFd = 1;
@@ -230,12 +233,45 @@ impl Output {
     /// # Errors
     /// The disk fails. An old FILE is then unchanged, unless the text says that only the directory failed.
     pub fn commit(&mut self) -> Result<(), Failure> {
+        self.commit_if(&|| true)
+    }
+
+    /// Completes the output as [`commit`](Self::commit) does, and asks `may_name` once FILE is on disk, before it gets its name.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit); or it may not get its name, and does not.
+    pub fn commit_if(&mut self, may_name: &dyn Fn() -> bool) -> Result<(), Failure> {
         let committed = match &mut self.kind {
             Kind::Direct(file, _) => sync_to_disk(file),
             Kind::Appended(appended) => appended.commit(),
-            Kind::Staged(staged) => staged.commit(),
+            Kind::Staged(staged) => staged.commit(may_name),
         };
         committed.map_err(|error| Failure::local_io(format!("cannot complete {}", self.name), &error))
+    }
+}
+
+/// Removes the hidden name of an incomplete file whose owner cannot do so in time.
+#[derive(Debug)]
+pub struct Removal {
+    directory: Arc<Directory>,
+    hidden: OsString,
+}
+
+impl Removal {
+    /// Removes it. The file must not get its name any more.
+    pub fn remove(&self) {
+        let _ = self.directory.remove(&self.hidden);
+    }
+}
+
+impl Output {
+    /// Returns the removal of a file that has a hidden name: on a file system where files cannot be without one.
+    #[must_use]
+    pub fn removal(&self) -> Option<Removal> {
+        match &self.kind {
+            Kind::Staged(staged) => staged.removal(),
+            Kind::Direct(..) | Kind::Appended(_) => None,
+        }
     }
 }
 

@@ -9,12 +9,12 @@
 //! meanwhile is treated as if it had been so from the start. If it is not a regular file, or not writable, it stays, and the
 //! output fails.
 
-use super::IfExists;
 use super::acl;
 use super::directory::Directory;
 use super::hidden;
 use super::preflight::check_replaceable;
 use super::properties::{FileId, FileProperties};
+use super::{IfExists, Removal};
 use crate::files::descriptor::is_foreign;
 use crate::files::hidden_name::{hidden_name, is_hidden_name};
 use crate::files::links::links;
@@ -65,7 +65,8 @@ pub(super) enum Existing {
 }
 
 impl Staged {
-    pub(super) fn commit(&mut self) -> io::Result<()> {
+    /// Completes the file. Asks `may_name` before it gets its name.
+    pub(super) fn commit(&mut self, may_name: &dyn Fn() -> bool) -> io::Result<()> {
         // a hole at the end does not extend the file by itself
         let end = self.file.stream_position()?;
         self.file.set_len(end)?;
@@ -74,6 +75,9 @@ impl Staged {
         self.file.sync_all()?;
         // The old file may have changed while the disk was written.
         self.conform_again()?;
+        if !may_name() {
+            return Err(io::Error::other("it was given up before it had its name"));
+        }
         if !self.take_free_name()? {
             self.conform_again()?;
             self.replace()?;
@@ -82,6 +86,12 @@ impl Staged {
         self.directory.sync(&self.file).map_err(|error| {
             io::Error::other(format!("it has its name, but its directory cannot be synced to disk: {error}"))
         })
+    }
+
+    /// Returns the removal of its hidden name, if it has one.
+    pub(super) fn removal(&self) -> Option<Removal> {
+        let hidden = self.hidden.clone()?;
+        Some(Removal { directory: Arc::clone(&self.directory), hidden })
     }
 
     /// Gives the file the properties of the one that has its name now, or, if there is none any more, of the one last seen.
@@ -345,7 +355,7 @@ mod tests {
         let mut staged = open(&dir.join("out")).unwrap();
         staged.file.write_all(b"whole").unwrap();
         assert!(!dir.join("out").exists());
-        staged.commit().unwrap();
+        staged.commit(&|| true).unwrap();
         assert_eq!(fs::read(dir.join("out")).unwrap(), b"whole");
         assert_eq!(dir.names(), ["out"]);
     }
@@ -363,7 +373,7 @@ mod tests {
         let mut staged = open(&dir.join("out")).unwrap();
         staged.file.write_all(b"new").unwrap();
         assert_eq!(fs::read(dir.join("out")).unwrap(), b"old");
-        staged.commit().unwrap();
+        staged.commit(&|| true).unwrap();
         assert_eq!(fs::read(dir.join("out")).unwrap(), b"new");
         assert_eq!(fs::metadata(dir.join("out")).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(dir.names(), ["out"]);
@@ -384,7 +394,7 @@ mod tests {
         assert_eq!(dir.names().len(), 1, "the dead one is gone, the living one stays");
         hide(&mut next);
         next.file.write_all(b"next").unwrap();
-        next.commit().unwrap();
+        next.commit(&|| true).unwrap();
         assert_eq!(fs::read(dir.join("out")).unwrap(), b"next");
         drop(living);
         assert_eq!(dir.names(), ["out"]);
@@ -397,7 +407,7 @@ mod tests {
         symlink("real", dir.join("link")).unwrap();
         let mut staged = open(&dir.join("link")).unwrap();
         staged.file.write_all(b"new").unwrap();
-        staged.commit().unwrap();
+        staged.commit(&|| true).unwrap();
         assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.join("real")).unwrap(), b"new");
         symlink("nowhere", dir.join("dangling")).unwrap();
@@ -414,7 +424,7 @@ mod tests {
         let name = "ü".repeat(127);
         fs::write(dir.join(&name), b"old").unwrap();
         let mut staged = open(&dir.join(&name)).unwrap();
-        staged.commit().unwrap();
+        staged.commit(&|| true).unwrap();
         assert_eq!(dir.names(), [name]);
     }
 }

@@ -1,37 +1,41 @@
 //! One client of many: the messages of wire.md 8.2 in their order, without waiting.
 //!
 //! ```text
-//! HELLO --> PLAN --> READY --> RUN --> (RECONNECT) --> PERFORM --> ANSWER: DONE, RECORDS --> RUN --> .. --> ended
+//! HELLO --> PLAN --> READY --> RUN --> (RECONNECT) --> PERFORM -------> ANSWER: DONE, RECORDS --> RUN --> .. --> ended
+//!   |                           |                                         ^
+//!   +--> JOIN, and no client    +----> (GATHER) -----> GO --> SPREAD -----+   over many connections
 //! ```
 //!
 //! A failure of this end goes to VERDICT; one that the client may report itself, to REPORT.
 
-use super::buffer_budget::BufferShare;
+mod spread;
+mod standing;
+
+use super::budget::Share;
+use super::messages::{Answer, expect};
 use super::script::{Links, Script, Turn, Turned};
+use super::stop::{Stop, broken, of_error, stop, told_by};
+use crate::connection::many::{self, First, Taken};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
-use crate::protocol::{
-    HELLO_BYTES, Hello, Place, REPORT_BYTES_MAX, Report, Role, TAG_HELLO, TAG_TRAILER, TAG_VERDICT, Violation,
-};
-use crate::quantity::format_duration;
+use crate::protocol::{Hello, Place, REPORT_BYTES_MAX, Report, Role, TAG_TRAILER, TAG_VERDICT, Violation};
 use crate::rperf::end::End;
-use crate::rperf::link::MessageError;
+use crate::rperf::many::exchange::Exchange;
 use crate::rperf::messages::{
-    Plan, Ready, TAG_DONE, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN, default_wait,
+    Join, Plan, Ready, TAG_DONE, TAG_GO, TAG_JOIN, TAG_PLAN, TAG_READY, TAG_RECORDS, TAG_RUN, default_wait,
 };
 use crate::rperf::runs::{Done, Pattern, Run};
-use crate::rperf::samples::Scale;
+use crate::rperf::samples::{Samples, Scale};
 use crate::rperf::stream::window;
 use crate::timeouts::REPORT_TIMEOUT;
 use crate::trace::track::Track;
+use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::hash::RandomState;
 use std::time::Instant;
-use superpipe::{
-    Connection, Drive, Error, ErrorKind, Key, Length, Peer, Poller, Received, SendOperation, TryRecv,
-    WaitStrategy,
-};
+use superpipe::{Error, Key, Peer, Poller, Received, WaitStrategy};
 
 /// Limit on the time of a client's reconnect. It exceeds the client's own limit, so that the client fails first and reports why.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,15 +47,30 @@ const BYTES_PER_S_LEAST: u64 = 100 << 20;
 /// A connected client.
 pub(super) struct Client {
     pub(super) control: Key,
+    /// connection that replaces the control connection for measured messages
     pub(super) data: Option<Key>,
+    /// further connections of its plan, in the order of their numbers
+    lanes: Vec<Option<Key>>,
+    /// the one of them that is checked
+    checked: Option<Key>,
     pub(super) peer: Peer,
+    /// what its further connections name it by; 0 before its READY
+    pub(super) token: u64,
     state: State,
     end: Option<End>,
     pub(super) wait: WaitStrategy,
     deadline: Option<Instant>,
-    buffers: BufferShare,
+    share: Share,
     /// its first RUN has come
     pub(super) has_begun: bool,
+    /// recording goes on after a run that was recorded, since a trace is wanted here
+    keeps_recording: bool,
+    /// records for that
+    pub(super) tracks: Vec<Track>,
+    /// steps in which it did something, and how many there were at the last look
+    moves: u64,
+    moves_seen: u64,
+    moved_at: Instant,
 }
 
 enum State {
@@ -63,6 +82,11 @@ enum State {
     Run,
     Reconnect(Run),
     Perform(Box<Script>),
+    /// a run over many connections, of which some have not joined yet
+    Gather(Run),
+    /// one whose GO is being sent
+    Go(Box<Exchange>, Answer),
+    Spread(Box<Exchange>),
     /// messages that are sent, and then the next RUN is awaited
     Answer(VecDeque<Answer>),
     /// the client may report why it ended; else this is why
@@ -73,32 +97,18 @@ enum State {
     },
 }
 
-/// A message that is sent.
-struct Answer {
-    tag: u64,
-    bytes: Vec<u8>,
-    send: SendOperation,
-    is_sent: bool,
-}
-
 /// Result of a step.
 pub(super) enum Next {
     /// Nothing can be done until something arrives, or until this end can send if the flag is true, at the data connection or the control one.
     Wait { on_data: bool, to_send: bool },
     /// It has more to do.
     Again,
+    /// The connection is a further one of another client.
+    Join(Join),
+    /// Each of its further connections is to be driven.
+    Spread,
     /// The client is done.
     End,
-}
-
-/// Cause for which a client ends.
-pub(super) enum Stop {
-    /// A failure that it is told of.
-    Tell(Failure),
-    /// It has ended, or failed by itself, and may have sent a report.
-    Ask(Failure),
-    /// Nothing can be said.
-    Lost(Failure),
 }
 
 impl Client {
@@ -109,19 +119,28 @@ impl Client {
         control: Key,
         peer: Peer,
         place: Place,
-        buffers: BufferShare,
+        share: Share,
         deadline: Instant,
+        keeps_recording: bool,
     ) -> Self {
         Self {
             control,
             data: None,
+            lanes: Vec::new(),
+            checked: None,
             peer,
+            token: 0,
             state: State::Hello { place, is_greeted: false },
             end: None,
             wait: WaitStrategy::Sleep,
             deadline: Some(deadline),
-            buffers,
+            share,
             has_begun: false,
+            keeps_recording,
+            tracks: Vec::new(),
+            moves: 0,
+            moves_seen: 0,
+            moved_at: Instant::now(),
         }
     }
 
@@ -137,7 +156,7 @@ impl Client {
     ) -> Result<Next, Stop> {
         loop {
             if let State::Perform(script) = &mut self.state {
-                let data = self.data.unwrap_or(self.control);
+                let data = self.checked.or(self.data).unwrap_or(self.control);
                 let Some(end) = &mut self.end else { return Ok(Next::End) };
                 let mut links = Links { poller, control: self.control, data };
                 return match script.turn(end, &mut links, &session.signals, turn) {
@@ -154,25 +173,24 @@ impl Client {
             match &mut self.state {
                 State::Hello { place, is_greeted } => {
                     let place = *place;
-                    if !*is_greeted {
-                        let hello = Hello {
-                            role: session.role,
-                            checksum: None,
-                            size_hint: None,
-                            place,
-                            wants_name: false,
-                        };
-                        let sent = control.try_send(TAG_HELLO, &[&hello.encode()]);
-                        *is_greeted =
-                            sent.map_err(|error| of_error(session, &error))? == superpipe::TrySend::Sent;
+                    let ours = Hello {
+                        role: session.role,
+                        checksum: None,
+                        size_hint: None,
+                        place,
+                        wants_name: false,
+                    };
+                    let failed = |error: Error| of_error(session, &error);
+                    if !many::greet(control, is_greeted, &ours).map_err(failed)? {
+                        return Ok(Next::Wait { on_data: false, to_send: true });
                     }
-                    let mut room = [0; HELLO_BYTES];
-                    let hello = match take(session, control, &mut room)? {
-                        Taken::Nothing => return Ok(WAIT),
-                        Taken::Message(Received { tag: TAG_HELLO, bytes }) => {
-                            Hello::decode(&room[..bytes], Role::Client)
+                    let hello = match many::take_first(control, Role::Client).map_err(failed)? {
+                        First::Nothing => return Ok(WAIT),
+                        First::Other { tag: TAG_JOIN, bytes: (bytes, count) } => {
+                            return Join::decode(&bytes[..count]).map(Next::Join).map_err(broken);
                         }
-                        Taken::Message(_) | Taken::Another => Hello::decode(&[], Role::Client),
+                        First::Other { .. } => Hello::decode(&[], Role::Client),
+                        First::Hello(hello) => hello,
                     };
                     let hello = hello.map_err(broken)?;
                     session.settle_listener(&place, &hello.place).map_err(Stop::Tell)?;
@@ -191,7 +209,12 @@ impl Client {
                     let mut end = End::new(session.role, plan, None);
                     end.patience = PATIENCE + Duration::from_secs(plan.bytes_max / BYTES_PER_S_LEAST);
                     self.end = Some(end);
-                    let ready = Ready { wait, core: session.core() };
+                    self.share.reserve(plan.further()).map_err(Stop::Tell)?;
+                    self.lanes = vec![None; usize::try_from(plan.further()).unwrap_or(0)];
+                    // not 0, and nothing that others can guess
+                    self.token = RandomState::new().hash_one(0) | 1;
+                    let joins = self.peer.is_anonymous();
+                    let ready = Ready { wait, core: session.core(), token: self.token, joins };
                     self.enter(State::Answer([Answer::new(TAG_READY, ready.encode().to_vec())].into()), None);
                 }
                 State::Run => {
@@ -205,6 +228,10 @@ impl Client {
                     let Some(end) = &self.end else { return Ok(Next::End) };
                     let run = Run::decode(bytes, &end.plan).map_err(broken)?;
                     self.has_begun = true;
+                    if self.lanes.contains(&None) {
+                        self.enter(State::Gather(run), Some(Instant::now() + RECONNECT_TIMEOUT));
+                        return Ok(WAIT);
+                    }
                     if run.is_reconnected {
                         self.enter(State::Reconnect(run), Some(Instant::now() + RECONNECT_TIMEOUT));
                         return Ok(Next::Wait { on_data: false, to_send: false });
@@ -212,6 +239,32 @@ impl Client {
                     self.begin(poller, session, run)?;
                 }
                 State::Reconnect(_) => return Ok(WAIT),
+                State::Gather(run) => {
+                    let run = *run;
+                    if self.lanes.contains(&None) {
+                        return Ok(WAIT);
+                    }
+                    self.begin(poller, session, run)?;
+                }
+                State::Go(_, go) => {
+                    if !go.drive(control).map_err(|error| of_error(session, &error))? {
+                        return Ok(Next::Wait { on_data: false, to_send: true });
+                    }
+                    let State::Go(mut exchange, _) = core::mem::replace(&mut self.state, State::Run) else {
+                        return Ok(WAIT);
+                    };
+                    exchange.start();
+                    self.enter(State::Spread(exchange), None);
+                    return Ok(Next::Spread);
+                }
+                State::Spread(_) => {
+                    let mut room = [0; REPORT_BYTES_MAX];
+                    // nothing but its report may come there
+                    return match expect(session, control, 0, &mut room, true)? {
+                        None => Ok(WAIT),
+                        Some(_) => Err(broken(Violation("sent a message out of turn"))),
+                    };
+                }
                 State::Answer(answers) => {
                     while let Some(answer) = answers.front_mut() {
                         if !answer.drive(control).map_err(|error| of_error(session, &error))? {
@@ -224,9 +277,10 @@ impl Client {
                 State::Report(failure) => {
                     let failure = failure.clone();
                     let mut room = [0; REPORT_BYTES_MAX];
-                    // without a report, that failure is all that is known
-                    let Ok(taken) = take(session, control, &mut room) else {
-                        return Err(Stop::Lost(failure));
+                    // without a report, that failure is all that is known, unless the close says more
+                    let taken = match many::take(control, &mut room) {
+                        Ok(taken) => taken,
+                        Err(error) => return Err(Stop::Lost(told_by(&error).unwrap_or(failure))),
                     };
                     return match taken {
                         Taken::Nothing => Ok(WAIT),
@@ -258,11 +312,26 @@ impl Client {
     /// Begins a run, on the data connection if there is one.
     fn begin(&mut self, poller: &mut Poller, session: &Session<'_>, run: Run) -> Result<(), Stop> {
         let Some(end) = &mut self.end else { return Ok(()) };
-        let Some(data) = poller.connection(self.data.unwrap_or(self.control)) else { return Ok(()) };
+        if end.plan.is_many() && run.pattern != Pattern::Check {
+            // The interest in that connection is now as that in all others.
+            self.checked = None;
+            end.release();
+            let connections = usize::try_from(end.plan.connections).unwrap_or(0);
+            self.share.set(Exchange::buffer_bytes(&run, false, connections)).map_err(Stop::Tell)?;
+            let check_stop = || session.signals.failure().map_or(Ok(()), Err);
+            let exchange = Exchange::new(run, false, connections, &check_stop).map_err(Stop::Tell)?;
+            self.enter(State::Go(Box::new(exchange), Answer::new(TAG_GO, Vec::new())), None);
+            return Ok(());
+        }
+        let lane = usize::try_from(run.connection).unwrap_or(0).checked_sub(1);
+        self.checked = lane.and_then(|lane| self.lanes.get(lane).copied().flatten());
+        let data = self.checked.or(self.data).unwrap_or(self.control);
+        let Some(data) = poller.connection(data) else { return Ok(()) };
         if run.is_recorded {
             data.record(true);
         }
-        self.buffers.set(buffer_bytes(&run, end)).map_err(Stop::Tell)?;
+        let bytes = buffer_bytes(&run, end).saturating_add(Samples::bytes(&run, session.role));
+        self.share.set(bytes).map_err(Stop::Tell)?;
         end.set_up(data, session, &run).map_err(|error| stop(session, error))?;
         let script = Script::new(run, end, &data.description());
         self.enter(State::Perform(Box::new(script)), None);
@@ -294,17 +363,21 @@ impl Client {
         if let Some(end) = &mut self.end {
             end.check_contents().map_err(Stop::Tell)?;
         }
-        let figures = match run.pattern {
-            Pattern::Stream => samples.figures(Scale { trips: 1, reading_ns: 0 }),
+        let (messages, figures) = match run.pattern {
+            Pattern::Stream => (samples.count(), samples.figures(Scale { trips: 1, reading_ns: 0 })),
             _ => Default::default(),
         };
         let mut answers = VecDeque::new();
-        answers.push_back(Answer::new(TAG_DONE, Done { figures, cpu_ns, wall_ns }.encode().to_vec()));
+        let done = Done { figures, cpu_ns, wall_ns, messages };
+        answers.push_back(Answer::new(TAG_DONE, done.encode().to_vec()));
         if run.is_recorded
-            && let Some(data) = poller.connection(self.data.unwrap_or(self.control))
+            && let Some(data) = poller.connection(self.measured().unwrap_or(self.control))
         {
             let track = Track::take(Role::Server.tool(), data);
-            data.record(false);
+            data.record(self.keeps_recording);
+            if self.keeps_recording {
+                self.tracks.push(track.clone());
+            }
             answers.push_back(Answer::new(TAG_RECORDS, track.encode()));
         }
         self.enter(State::Answer(answers), None);
@@ -326,74 +399,19 @@ impl Client {
 
     fn enter(&mut self, state: State, deadline: Option<Instant>) {
         (self.state, self.deadline) = (state, deadline);
+        self.moves += 1;
     }
 
-    /// Returns true while it performs a run.
-    pub(super) const fn is_performing(&self) -> bool {
-        matches!(self.state, State::Perform(_))
-    }
-
-    /// Returns true if it awaits a new connection of its client.
-    pub(super) const fn is_reconnecting(&self) -> bool {
-        matches!(self.state, State::Reconnect(_))
-    }
-
-    /// Returns true while its HELLO is awaited, which has a deadline of its own.
-    pub(super) const fn awaits_hello(&self) -> bool {
-        matches!(self.state, State::Hello { .. })
-    }
-
-    /// Returns true once its outcome was reported.
-    pub(super) const fn is_settled(&self) -> bool {
-        matches!(self.state, State::Verdict { .. })
-    }
-
-    /// Returns the failure for which a client ended whose report is awaited.
-    pub(super) fn asked(&self) -> Option<Failure> {
-        match &self.state {
-            State::Report(failure) => Some(failure.clone()),
-            _ => None,
+    /// Notes whether it has done something since the last look. Returns the time since it did.
+    pub(super) fn idle(&mut self, now: Instant) -> Duration {
+        let moves = match &self.state {
+            State::Perform(script) => self.moves.wrapping_add(script.messages()),
+            _ => self.moves,
+        };
+        if moves != self.moves_seen {
+            (self.moves_seen, self.moved_at) = (moves, now);
         }
-    }
-
-    /// Returns true if the state must have changed by now.
-    pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
-    }
-
-    /// Returns the failure of a client that is late, after this time for its HELLO.
-    pub(super) fn late(&self, hello_timeout: Duration) -> Failure {
-        match &self.state {
-            State::Report(failure) => failure.clone(),
-            State::Reconnect(_) => {
-                let within = format_duration(RECONNECT_TIMEOUT);
-                Failure::new(Code::Connect, format!("the client made no new connection within {within}"))
-            }
-            _ => {
-                let within = format_duration(hello_timeout);
-                Failure::new(Code::Timeout, format!("the peer sent no HELLO within {within}"))
-            }
-        }
-    }
-}
-
-impl Answer {
-    fn new(tag: u64, bytes: Vec<u8>) -> Self {
-        let send = SendOperation::new(tag, bytes.len());
-        Self { tag, bytes, send, is_sent: false }
-    }
-
-    /// Sends what can be sent now. Returns true once all is sent.
-    fn drive(&mut self, connection: &mut Connection) -> Result<bool, Error> {
-        while !self.is_sent {
-            match connection.drive_send(&mut self.send, &[&self.bytes])? {
-                Drive::Done(()) => self.is_sent = true,
-                Drive::Moved => {}
-                Drive::Idle => return Ok(false),
-            }
-        }
-        debug_assert!(self.tag != 0, "tags of messages are not 0");
-        Ok(true)
+        now.saturating_duration_since(self.moved_at)
     }
 }
 
@@ -402,80 +420,9 @@ fn buffer_bytes(run: &Run, end: &End) -> u64 {
     let count = match run.pattern {
         Pattern::Stream if end.plan.is_prepared() => window(run.bytes, false) as u64,
         Pattern::Stream => 1,
-        Pattern::Check | Pattern::Pingpong => 2,
+        Pattern::Check | Pattern::Pingpong | Pattern::Both => 2,
     };
     run.bytes.saturating_mul(count)
 }
 
 const WAIT: Next = Next::Wait { on_data: false, to_send: false };
-
-/// A message that was taken.
-enum Taken {
-    Nothing,
-    Message(Received),
-    /// one that is longer than the room, or a stream
-    Another,
-}
-
-/// Takes the next message, if it is whole.
-fn take(session: &Session<'_>, connection: &mut Connection, room: &mut [u8]) -> Result<Taken, Stop> {
-    let most = room.len() as u64;
-    Ok(match connection.try_recv(&mut [room]).map_err(|error| of_error(session, &error))? {
-        TryRecv::Nothing => Taken::Nothing,
-        TryRecv::Received(received) => Taken::Message(received),
-        TryRecv::Incomplete(incoming) if matches!(incoming.length, Length::Exact(bytes) if bytes <= most) => {
-            Taken::Nothing
-        }
-        TryRecv::Incomplete(_) | TryRecv::TooSmall(_) => Taken::Another,
-    })
-}
-
-/// Takes the next message, which must have this tag, or be the client's report. `is_early`: a report of success is one too early.
-fn expect<'a>(
-    session: &Session<'_>,
-    connection: &mut Connection,
-    tag: u64,
-    room: &'a mut [u8],
-    is_early: bool,
-) -> Result<Option<&'a [u8]>, Stop> {
-    match take(session, connection, room)? {
-        Taken::Nothing => Ok(None),
-        Taken::Message(received) if received.tag == tag => Ok(Some(&room[..received.bytes])),
-        Taken::Message(Received { tag: TAG_TRAILER, bytes }) => {
-            let report = Report::decode(&room[..bytes]).map_err(broken)?;
-            match report.code {
-                0 if is_early => Err(broken(Violation("ended the measurement early"))),
-                0 => Err(Stop::Lost(Failure::new(Code::Done, ""))),
-                _ => Err(Stop::Lost(peer::failure_of_report(&report, Role::Client))),
-            }
-        }
-        Taken::Message(_) => Err(broken(Violation("sent a message out of turn"))),
-        Taken::Another => Err(broken(Violation("sent another message than the expected one"))),
-    }
-}
-
-fn stop(session: &Session<'_>, error: MessageError) -> Stop {
-    match error {
-        MessageError::Local(failure) => Stop::Tell(failure),
-        MessageError::Library(error) => of_error(session, &error),
-        MessageError::Unexpected => Stop::Ask(unexpected()),
-    }
-}
-
-fn of_error(session: &Session<'_>, error: &Error) -> Stop {
-    match error.kind() {
-        ErrorKind::Closed(reason) | ErrorKind::Rejected(reason) | ErrorKind::Cancelled(reason) => {
-            Stop::Ask(peer::failure_of_reason(reason, Role::Client))
-        }
-        ErrorKind::TooSmall => Stop::Ask(unexpected()),
-        _ => Stop::Lost(session.failure(error)),
-    }
-}
-
-fn unexpected() -> Failure {
-    peer::failure_of_violation(Violation("sent another message than the expected one"))
-}
-
-fn broken(violation: Violation) -> Stop {
-    Stop::Tell(peer::failure_of_violation(violation))
-}

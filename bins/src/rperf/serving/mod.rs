@@ -1,16 +1,23 @@
-//! `rperf serve --keep`: many clients, at once and one after another, in one thread.
+//! `rperf serve`: many clients, at once and one after another, in one thread.
 //!
 //! ```text
 //! mod       the connections, whose turn it is, and what is reported
-//! client    one client: its messages in their order          script   the server's part of one run
+//! joining   further connections of a client          places   how many there are, and who loses its place
+//! client    one client: its messages in their order          messages, stop   what it is sent, and why it ends
+//! script    the server's part of one run; that of one over many connections is `many::exchange`
+//! budget    limits of all clients together
 //! ```
 //!
 //! While one client measures and no other one does, the server looks for its messages and for nothing else, for some milliseconds at a time. Clients that measure
 //! at the same time take turns of few messages.
 
-mod buffer_budget;
+mod budget;
 mod client;
+mod joining;
+mod messages;
+mod places;
 mod script;
+mod stop;
 
 use super::options::Serve;
 use crate::command_line::options::Common;
@@ -23,20 +30,21 @@ use crate::quantity::format_duration;
 use crate::report::copying::Copying;
 use crate::report::growth::Growth;
 use crate::timeouts::HELLO_TIMEOUT;
-use buffer_budget::BufferBudget;
-use client::{Client, Next, Stop};
+use crate::trace::Trace;
+use crate::trace::track::Track;
+use budget::Budget;
+use client::{Client, Next};
 use core::time::Duration;
 use script::Turn;
 use std::collections::HashMap;
 use std::thread;
 use std::time::Instant;
+use stop::Stop;
 use superpipe::{
     Connection, Error, ErrorKind, Interest, Key, Options, Peer, PollEvent, PollEvents, Poller, PollerOptions,
     Reason, WaitStrategy,
 };
 
-/// Connections at most. Each takes about 1 MiB and two descriptors.
-const CONNECTIONS_MAX: u32 = 256;
 /// Events of a round.
 const EVENTS: usize = 64;
 /// Interval between two looks at deadlines.
@@ -57,23 +65,41 @@ struct Server<'a> {
     session: &'a Session<'a>,
     poller: Poller,
     clients: HashMap<Key, Client>,
-    /// clients by their data connections
-    of_data: HashMap<Key, Key>,
-    buffers: BufferBudget,
+    /// clients by their further connections
+    owners: HashMap<Key, Owner>,
+    budget: Budget,
+    connections_max: u32,
     /// those that have more to do at once
     again: Vec<Key>,
     attempts: Attempts,
     used_at: Instant,
+    trace: &'a mut Trace,
+    /// without --keep: it ends once all measurements that began have ended
+    is_once: bool,
+    /// measurements that ended, and the first failure among them
+    ended: u64,
+    failure: Option<Failure>,
 }
 
-/// Serves clients until a signal, or until nobody was connected for --accept-timeout.
+/// Client of a further connection.
+#[derive(Clone, Copy)]
+struct Owner {
+    control: Key,
+    /// place among many; `None`: it replaces the data connection
+    lane: Option<usize>,
+}
+
+/// Serves clients until a signal, or until nobody was connected for --accept-timeout; without --keep until all measurements that began have
+/// ended.
 ///
 /// # Errors
-/// Nobody can connect, or did in time; or a signal arrived.
-pub(super) fn serve(session: &Session<'_>, serve: &Serve) -> Result<(), Failure> {
+/// Nobody can connect, or did in time; or a signal arrived. Without --keep: the failure of a measurement.
+pub(super) fn serve(session: &Session<'_>, serve: &Serve, trace: &mut Trace) -> Result<(), Failure> {
+    session.pin()?;
     let failed = |error: Error| session.failure(&error);
+    let connections_max = places::open(session, serve.connections_max);
     let mut poller = Poller::new(PollerOptions {
-        connections_max: CONNECTIONS_MAX,
+        connections_max,
         interrupt: Some(session.signals.flag()),
         ..PollerOptions::default()
     })
@@ -83,16 +109,20 @@ pub(super) fn serve(session: &Session<'_>, serve: &Serve) -> Result<(), Failure>
     let attempts = Attempts::new(made.local_addr().clone());
     let nobody = format!("nobody connected to {}", made.local_addr());
     poller.adopt_listener(made).map_err(failed)?;
-    let (clients, of_data) = (HashMap::new(), HashMap::new());
     let mut server = Server {
         session,
         poller,
-        clients,
-        of_data,
-        buffers: BufferBudget::default(),
+        clients: HashMap::new(),
+        owners: HashMap::new(),
+        budget: Budget::new(places::further(connections_max)),
+        connections_max,
         again: Vec::new(),
         attempts,
         used_at: Instant::now(),
+        trace,
+        is_once: !serve.keep,
+        ended: 0,
+        failure: None,
     };
     server.run(serve.listening.accept_timeout, &nobody)
 }
@@ -123,18 +153,27 @@ impl Server<'_> {
             for key in again {
                 self.step(key, SHARED);
             }
-            if let [key] = busy[..] {
+            if let [key] = busy[..]
+                && !self.clients.get(&key).is_some_and(Client::is_spread)
+            {
                 self.step_alone(key);
             } else if !busy.is_empty() && is_quiet {
                 // Those that sleep are woken by the poller; here somebody spins or yields.
-                thread::yield_now();
+                if busy.iter().any(|key| !self.spins(*key)) || busy.len() > 1 {
+                    thread::yield_now();
+                }
+            }
+            if self.is_once && self.ended > 0 && !self.clients.values().any(|client| client.has_begun) {
+                self.close_all(Code::Connect.into());
+                return self.failure.take().map_or(Ok(()), Err);
             }
             let now = Instant::now();
             if now >= next_tick {
                 next_tick = now + TICK;
                 self.tick(now);
                 if !self.clients.is_empty() {
-                    self.used_at = now;
+                    // without --keep attempts that fail do not extend the time
+                    self.used_at = if self.is_once { self.used_at } else { now };
                 } else if now.saturating_duration_since(self.used_at) >= accept_timeout {
                     return Err(self.attempts.explain(self.session.role.work(), accept_timeout, nobody));
                 }
@@ -144,8 +183,14 @@ impl Server<'_> {
 
     /// Returns the clients that measure, and do not sleep meanwhile; two at most, since more are not told apart.
     fn busy(&self) -> Vec<Key> {
-        let is_busy = |client: &&Client| client.is_performing() && client.wait != WaitStrategy::Sleep;
+        let is_busy = |client: &&Client| {
+            (client.is_performing() || client.is_spread()) && client.wait != WaitStrategy::Sleep
+        };
         self.clients.values().filter(is_busy).map(|client| client.control).take(2).collect()
+    }
+
+    fn spins(&self, key: Key) -> bool {
+        self.clients.get(&key).is_some_and(|client| client.wait == WaitStrategy::Spin)
     }
 
     /// Serves a client while nothing else is looked at, as long as it has something to do.
@@ -183,12 +228,17 @@ impl Server<'_> {
                 self.attempts.add(self.session, &failure);
             }
             PollEvent::Readable { connection } | PollEvent::Writable { connection } => {
-                let key = self.of_data.get(&connection).copied().unwrap_or(connection);
-                self.step(key, SHARED);
+                match self.owners.get(&connection) {
+                    Some(&Owner { control, lane: Some(lane) }) if self.is_spread(control) => {
+                        self.drive(control, lane);
+                    }
+                    Some(&Owner { control, .. }) => _ = self.step(control, SHARED),
+                    None => _ = self.step(connection, SHARED),
+                }
             }
             PollEvent::Ended { connection } => self.ended(connection),
             PollEvent::Silent { connection } => {
-                let key = self.of_data.get(&connection).copied().unwrap_or(connection);
+                let key = self.control_of(connection);
                 if self.clients.get(&key).is_some_and(Client::awaits_hello) {
                     return Ok(());
                 }
@@ -196,7 +246,9 @@ impl Server<'_> {
                 if !self.clients.get(&key).is_some_and(Client::is_settled) {
                     let within = format_duration(self.session.common.idle_timeout);
                     let text = format!("the client was silent for {within} (--idle-timeout)");
-                    self.fail(key, &Failure::new(Code::Timeout, text));
+                    // what it did before says more
+                    let asked = self.clients.get(&key).and_then(Client::asked);
+                    self.fail(key, &asked.unwrap_or_else(|| Failure::new(Code::Timeout, text)));
                 }
                 self.remove(key, Code::Timeout.into());
             }
@@ -209,6 +261,7 @@ impl Server<'_> {
     fn accepted(&mut self, key: Key) -> Result<(), Failure> {
         let Some(connection) = self.poller.connection(key) else { return Ok(()) };
         self.session.connected(connection)?;
+        self.trace.start_recording(connection);
         let peer = connection.peer();
         // A RUN that asks for this connection was sent before, and may not have been read yet.
         let same: Vec<Key> = self
@@ -226,15 +279,7 @@ impl Server<'_> {
             && let Some(client) = self.clients.get_mut(&control)
         {
             let (replaced, begun) = client.reconnected(key, &mut self.poller, self.session);
-            self.of_data.insert(key, control);
-            if let Some(replaced) = replaced {
-                self.of_data.remove(&replaced);
-                drop(self.poller.remove(replaced));
-            }
-            match begun {
-                Ok(()) => _ = self.step(control, SHARED),
-                Err(stop) => self.stop(control, stop),
-            }
+            self.replaced(control, key, replaced, begun);
             return Ok(());
         }
         // One that serves others already does not leave its core.
@@ -245,7 +290,14 @@ impl Server<'_> {
         };
         self.clients.insert(
             key,
-            Client::new(key, peer, place, self.buffers.share(), Instant::now() + self.hello_timeout()),
+            Client::new(
+                key,
+                peer,
+                place,
+                self.budget.share(),
+                Instant::now() + self.hello_timeout(),
+                self.trace.is_wanted(),
+            ),
         );
         self.step(key, SHARED);
         Ok(())
@@ -258,7 +310,9 @@ impl Server<'_> {
     /// Does what can be done for a client. Returns true if there may be more to do.
     fn step(&mut self, key: Key, turn: Turn) -> bool {
         let Some(client) = self.clients.get_mut(&key) else { return false };
-        match client.step(&mut self.poller, self.session, turn) {
+        let stepped = client.step(&mut self.poller, self.session, turn);
+        client.tracks.drain(..).for_each(|track| self.trace.add(track));
+        match stepped {
             Ok(Next::Again) => {
                 self.await_data(key, true, false);
                 if turn.looks == 1 && !self.again.contains(&key) {
@@ -268,6 +322,15 @@ impl Server<'_> {
             }
             Ok(Next::Wait { on_data, to_send }) => {
                 self.await_data(key, on_data, to_send);
+                false
+            }
+            Ok(Next::Join(join)) => {
+                self.join(key, join);
+                false
+            }
+            Ok(Next::Spread) => {
+                self.await_data(key, false, false);
+                self.drive_all(key);
                 false
             }
             Ok(Next::End) => {
@@ -289,7 +352,7 @@ impl Server<'_> {
     /// Has the poller report what a client waits for.
     fn await_data(&mut self, key: Key, on_data: bool, to_send: bool) {
         let Some(client) = self.clients.get(&key) else { return };
-        let (control, data) = (client.control, client.data);
+        let (control, data) = (client.control, client.measured());
         let wanted = Interest { readable: true, writable: to_send };
         let nothing = Interest { readable: false, writable: false };
         match data {
@@ -323,19 +386,27 @@ impl Server<'_> {
 
     /// Handles the end of a connection.
     fn ended(&mut self, connection: Key) {
-        let key = self.of_data.get(&connection).copied().unwrap_or(connection);
+        let key = self.control_of(connection);
+        if key != connection {
+            // what it said before, on the other connection
+            self.step(key, SHARED);
+        }
         let Some(client) = self.clients.get_mut(&key) else { return };
         if client.is_settled() {
             return self.remove(key, Reason::DONE);
         }
+        if key != connection && client.is_between() {
+            // it closes all; if not, its next run fails
+            return;
+        }
         let asked = client.asked();
         let is_control = key == connection;
-        let failure = asked.unwrap_or_else(|| {
-            let error = self.poller.connection(connection).and_then(|gone| gone.try_recv(&mut []).err());
-            error.map_or_else(
-                || Failure::new(Code::PeerLost, "the client ended in the middle of a message"),
-                |error| self.session.failure(&error),
-            )
+        let error = self.poller.connection(connection).and_then(|gone| gone.try_recv(&mut []).err());
+        // the reason of a close says more than what was seen before
+        let told = error.as_ref().and_then(stop::told_by).or(asked);
+        let failure = told.unwrap_or_else(|| match &error {
+            Some(error) => self.session.failure(error),
+            None => Failure::new(Code::PeerLost, "the client ended in the middle of a message"),
         });
         if is_control {
             self.fail(key, &failure);
@@ -350,7 +421,9 @@ impl Server<'_> {
     /// Reports a failure, as one of an attempt if nothing was measured yet.
     fn fail(&mut self, key: Key, failure: &Failure) {
         let has_begun = self.clients.get(&key).is_some_and(|client| client.has_begun);
-        if has_begun {
+        if has_begun && self.is_once {
+            self.failure.get_or_insert_with(|| failure.clone());
+        } else if has_begun {
             self.session.print_if(true, &failure.text);
             self.attempts.restart();
         } else {
@@ -360,8 +433,16 @@ impl Server<'_> {
 
     fn remove(&mut self, key: Key, reason: Reason) {
         let Some(client) = self.clients.remove(&key) else { return };
-        for key in client.data.into_iter().chain([client.control]) {
-            self.of_data.remove(&key);
+        self.ended += u64::from(client.has_begun);
+        if client.has_begun
+            && self.trace.is_wanted()
+            && self.trace.is_empty()
+            && let Some(data) = self.poller.connection(client.measured().unwrap_or(key))
+        {
+            self.trace.add(Track::take(self.session.role.tool(), data));
+        }
+        for key in client.connections() {
+            self.owners.remove(&key);
             if let Some(connection) = self.poller.remove(key) {
                 self.close(connection, reason);
             }
@@ -398,5 +479,6 @@ impl Server<'_> {
                 self.stop(key, stop);
             }
         }
+        self.give_way(now);
     }
 }

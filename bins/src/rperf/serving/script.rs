@@ -15,8 +15,7 @@ use crate::rperf::buffers::Buffer;
 use crate::rperf::clock::CpuUsage;
 use crate::rperf::end::{End, check, offer, receive_into_within, send_within};
 use crate::rperf::link::MessageError;
-use crate::rperf::messages::TAG_MESSAGE;
-use crate::rperf::messages::{Memory, TAG_GO};
+use crate::rperf::messages::{Memory, TAG_END, TAG_GO, TAG_MESSAGE};
 use crate::rperf::runs::{Pattern, Run};
 use crate::rperf::samples::Samples;
 use crate::rperf::stream::windows;
@@ -25,11 +24,13 @@ use core::hint;
 use core::time::Duration;
 use superpipe::os::monotonic_ns;
 use superpipe::{
-    Connection, Description, Drive, ErrorKind, Key, Poller, RecvOperation, SendOperation, TrySend,
+    Connection, Description, Drive, ErrorKind, Key, Poller, Received, RecvOperation, SendOperation, TrySend,
 };
 
 /// Longest message that is sent at once.
 const SHORT_BYTES: usize = 64 << 10;
+/// Bytes of the messages of a turn while others measure, unless one message has more: they wait meanwhile.
+const TURN_BYTES: u64 = 256 << 10;
 /// Wait for a message that arrives as a whole, before others are looked at.
 const WHOLE_WAIT: Duration = Duration::from_millis(1);
 /// The server's part of a run.
@@ -94,12 +95,14 @@ impl Script {
     /// Begins a run, whose buffers are there.
     pub(super) fn new(run: Run, end: &End, description: &Description) -> Self {
         let is_prepared = run.pattern == Pattern::Check || end.plan.is_prepared();
-        let all = run.warmup + run.timed();
+        let all = if run.is_by_time() { u64::MAX } else { run.warmup + run.timed() };
         let windows: Box<dyn Iterator<Item = (u64, bool)>> = match (run.pattern, is_prepared) {
             (Pattern::Stream, true) => Box::new(
                 windows(&run, end.is_registered).map(|(messages, is_timed)| (messages as u64, is_timed)),
             ),
-            (Pattern::Check | Pattern::Pingpong, true) => Box::new((0..all).map(|_| (1, false))),
+            (Pattern::Check | Pattern::Pingpong | Pattern::Both, true) => {
+                Box::new((0..all).map(|_| (1, false)))
+            }
             (_, false) => Box::new(core::iter::once((all, false))),
         };
         Self {
@@ -124,6 +127,11 @@ impl Script {
     /// Returns the run, its samples, and CPU time and elapsed time of this thread in nanoseconds.
     pub(super) fn finish(self) -> (Run, Samples, (u64, u64)) {
         (self.run, self.samples, self.usage.since())
+    }
+
+    /// Returns the number of messages that were received.
+    pub(super) const fn messages(&self) -> u64 {
+        self.total
     }
 
     /// Does what can be done now, within a turn.
@@ -162,7 +170,8 @@ impl Script {
             self.phase = Phase::Receive;
         }
         let Some(data) = links.poller.connection(links.data) else { return Ok(Turned::Idle(false)) };
-        let mut left = turn.messages;
+        let most = TURN_BYTES.checked_div(self.run.bytes).unwrap_or(u64::MAX).max(1);
+        let mut left = if turn.looks > 1 { turn.messages.into() } else { most.min(turn.messages.into()) };
         loop {
             if self.phase == Phase::Receive {
                 if self.index == self.window.0 {
@@ -172,7 +181,8 @@ impl Script {
                     return Ok(Turned::More);
                 }
                 match self.receive(end, data, turn)? {
-                    Drive::Done(()) => {}
+                    Drive::Done(false) => return Ok(Turned::Done),
+                    Drive::Done(true) => {}
                     Drive::Moved => return Ok(Turned::More),
                     Drive::Idle => return Ok(Turned::Idle(false)),
                 }
@@ -202,22 +212,22 @@ impl Script {
         Ok(Turned::More)
     }
 
-    /// Receives the next message, or a part of it.
+    /// Receives the next message, or a part of it. Done, and false: it was END.
     #[inline]
     fn receive(
         &mut self,
         end: &mut End,
         data: &mut Connection,
         turn: Turn,
-    ) -> Result<Drive<()>, MessageError> {
+    ) -> Result<Drive<bool>, MessageError> {
         let at = usize::try_from(self.index).unwrap_or(usize::MAX).min(end.to.buffers().len() - 1);
         let (memory, patience) = (end.plan.memory, end.patience);
         let buffer = &mut end.to.buffers()[at];
+        let bytes = buffer.message_bytes();
         if self.is_direct && matches!(buffer, Buffer::Plain { .. } | Buffer::Superpipe(_)) {
-            let bytes = buffer.message_bytes();
             if turn.looks > 1 && bytes <= self.whole_bytes {
                 return match data.recv_into(&mut [buffer.memory()], WHOLE_WAIT) {
-                    Ok(received) => check(received, bytes).map(Drive::Done),
+                    Ok(received) => self.is_message(received, bytes).map(Drive::Done),
                     Err(error) if error.kind() == ErrorKind::Timeout => Ok(Drive::Idle),
                     Err(error) => Err(MessageError::Library(error)),
                 };
@@ -229,7 +239,7 @@ impl Script {
                 {
                     Drive::Done(received) => {
                         self.receive = RecvOperation::new();
-                        return check(received, bytes).map(Drive::Done);
+                        return self.is_message(received, bytes).map(Drive::Done);
                     }
                     Drive::Moved if turn.looks == 1 => return Ok(Drive::Moved),
                     Drive::Moved => {}
@@ -239,12 +249,25 @@ impl Script {
             return Ok(Drive::Idle);
         }
         for _ in 0..turn.looks {
-            if data.try_peek().map_err(MessageError::Library)?.is_some() {
-                return receive_into_within(memory, data, buffer, patience).map(Drive::Done);
+            if let Some(incoming) = data.try_peek().map_err(MessageError::Library)? {
+                if incoming.tag == TAG_END && self.run.is_by_time() {
+                    let received = data.recv_into(&mut [], patience).map_err(MessageError::Library)?;
+                    return self.is_message(received, bytes).map(Drive::Done);
+                }
+                return receive_into_within(memory, data, buffer, patience).map(|()| Drive::Done(true));
             }
             hint::spin_loop();
         }
         Ok(Drive::Idle)
+    }
+
+    /// Returns true for a message of the run, and false for END.
+    #[inline]
+    fn is_message(&self, received: Received, bytes: usize) -> Result<bool, MessageError> {
+        match received {
+            Received { tag: TAG_END, bytes: 0 } if self.run.is_by_time() => Ok(false),
+            _ => check(received, bytes).map(|()| true),
+        }
     }
 
     /// Sends the answer, or a part of it.

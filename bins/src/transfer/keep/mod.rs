@@ -15,7 +15,7 @@ use crate::connection::attempts::Attempts;
 use crate::connection::listen;
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
-use crate::files::output::{IfExists, KeptFiles};
+use crate::files::output::{IfExists, KeptFiles, Output};
 use crate::protocol::Role;
 use crate::quantity::format_duration;
 use crate::report::bar::format_rate;
@@ -53,7 +53,7 @@ struct Server<'a, 'b> {
     /// `None` once enough transfers are complete
     listener: Option<Key>,
     senders: HashMap<Key, Sender>,
-    commits: Commits,
+    commits: Commits<Output>,
     attempts: Attempts,
     transfers: Transfers,
     /// last time that anybody was connected
@@ -72,6 +72,7 @@ pub(super) fn keep(run: &mut Run<'_>, options: &Receive, directory: &Path) -> Re
     let files = KeptFiles::open(directory, if_exists)?;
     // before this thread is pinned, so that it is not bound to the same core
     let commits = Commits::start()?;
+    run.detach_events()?;
     run.session.pin()?;
     let failed = |session: &crate::connection::session::Session<'_>, error: &Error| session.failure(error);
     let mut poller = Poller::new(PollerOptions {
@@ -113,9 +114,8 @@ impl Server<'_, '_> {
                 Err(error) => return Err(self.run.session.failure(&error)),
             }
             if let Some((code, how)) = self.run.session.signals.arrived() {
-                let under_way = self.senders.values().filter(|sender| !sender.is_settled()).count();
-                let text = format!("{how}; {}, {under_way} given up", self.transfers);
-                return Err(Failure::new(code, text));
+                // [`end`](Self::end) adds what became of the transfers
+                return Err(Failure::new(code, how));
             }
             for event in &events {
                 self.handle(event)?;
@@ -359,6 +359,11 @@ impl Server<'_, '_> {
         for (key, committed) in self.commits.finish() {
             self.committed(key, committed);
         }
+        let outcome = outcome.map_err(|Failure { code, text }| {
+            let under_way = self.senders.values().filter(|sender| !sender.is_settled()).count();
+            let became = format!("; {}, {under_way} given up", self.transfers);
+            Failure::new(code, if code.is_signal() { text + &became } else { text })
+        });
         self.run.transfers = Some(self.transfers);
         let code = outcome.as_ref().err().map_or(Code::Done, |failure| failure.code);
         for (key, sender) in self.senders.drain() {

@@ -11,15 +11,13 @@
 //! only.
 
 use crate::command_line::options::Receive;
+use crate::connection::many::{self, First, Taken};
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
 use crate::files::name::{self, NAME_BYTES_MAX, TAG_NAME};
 use crate::files::output::{KeptFiles, Output};
 use crate::files::preserve::{ATTRIBUTES_BYTES_MAX, Attributes, TAG_ATTRIBUTES};
-use crate::protocol::{
-    HELLO_BYTES, Hello, REPORT_BYTES_MAX, Report, Role, TAG_DATA, TAG_HELLO, TAG_TRAILER, TAG_VERDICT,
-    Violation,
-};
+use crate::protocol::{Hello, REPORT_BYTES_MAX, Report, Role, TAG_DATA, TAG_TRAILER, TAG_VERDICT, Violation};
 use crate::quantity::format_duration;
 use crate::timeouts::{HELLO_TIMEOUT, REPORT_TIMEOUT};
 use crate::transfer::checks::{self, compare, not_as_announced};
@@ -29,7 +27,7 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::time::Instant;
 use superpipe::io::{Digest, DigestKind, Sink};
-use superpipe::{Connection, Drive, IncomingStream, Length, Reason, Received, StreamError, TryRecv, TrySend};
+use superpipe::{Connection, Drive, Error, IncomingStream, Length, Reason, Received, StreamError, TrySend};
 
 /// What a step needs of the run.
 pub(super) struct Context<'a, 'b> {
@@ -118,19 +116,14 @@ impl Sender {
         loop {
             match &mut self.state {
                 State::Hello { is_greeted } => {
-                    if !*is_greeted {
-                        *is_greeted = send(run, connection, TAG_HELLO, &run.hello_to_many().encode())?;
-                    }
-                    if !*is_greeted {
+                    let failed = |error: Error| run.stop_cause(&error);
+                    if !many::greet(connection, is_greeted, &run.hello_to_many()).map_err(failed)? {
                         return Ok(Next::Wait { to_send: true });
                     }
-                    let mut room = [0; HELLO_BYTES];
-                    let hello = match take(run, connection, &mut room)? {
-                        Taken::Nothing => return Ok(WAIT),
-                        Taken::Message(Received { tag: TAG_HELLO, bytes }) => {
-                            Hello::decode(&room[..bytes], Role::Sender)
-                        }
-                        Taken::Message(_) | Taken::Another => Hello::decode(&[], Role::Sender),
+                    let hello = match many::take_first(connection, Role::Sender).map_err(failed)? {
+                        First::Nothing => return Ok(WAIT),
+                        First::Other { .. } => Hello::decode(&[], Role::Sender),
+                        First::Hello(hello) => hello,
                     };
                     let hello = hello.map_err(broken)?;
                     self.digest = Digest::new(run.checksum_with(&hello));
@@ -389,25 +382,9 @@ const WAIT: Next = Next::Wait { to_send: false };
 /// Violation of a sender that sends no name.
 const NO_NAME: Violation = Violation("sent no file name, as this rrecv with --keep asks for");
 
-/// A message that was taken.
-enum Taken {
-    Nothing,
-    Message(Received),
-    /// one that is longer than the room, or a stream
-    Another,
-}
-
 /// Takes the next message, if it is whole.
 fn take(run: &Run<'_>, connection: &mut Connection, room: &mut [u8]) -> Result<Taken, StopCause> {
-    let most = room.len() as u64;
-    Ok(match connection.try_recv(&mut [room]).map_err(|error| run.stop_cause(&error))? {
-        TryRecv::Nothing => Taken::Nothing,
-        TryRecv::Received(received) => Taken::Message(received),
-        TryRecv::Incomplete(incoming) if matches!(incoming.length, Length::Exact(bytes) if bytes <= most) => {
-            Taken::Nothing
-        }
-        TryRecv::Incomplete(_) | TryRecv::TooSmall(_) => Taken::Another,
-    })
+    many::take(connection, room).map_err(|error| run.stop_cause(&error))
 }
 
 /// Sends a message. Returns false if there is no room now.

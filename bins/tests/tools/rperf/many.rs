@@ -94,14 +94,14 @@ fn hello() -> [u8; 32] {
 /// A PLAN for messages of at most 1 GiB in new ordinary pages.
 fn plan() -> [u8; 32] {
     let mut plan = [0; 32];
-    (plan[0], plan[2], plan[19]) = (1, 1, 0x40);
+    (plan[0], plan[2], plan[19]) = (2, 1, 0x40);
     plan[4..8].fill(0xFF);
     plan
 }
 
 /// A ping-pong of so many messages of so many bytes.
-fn run(is_reconnected: bool, bytes: u64, samples: u64) -> [u8; 40] {
-    let mut run = [0; 40];
+fn run(is_reconnected: bool, bytes: u64, samples: u64) -> [u8; 48] {
+    let mut run = [0; 48];
     (run[0], run[1], run[4]) = (2, is_reconnected.into(), 1);
     run[8..16].copy_from_slice(&bytes.to_le_bytes());
     run[24..32].copy_from_slice(&samples.to_le_bytes());

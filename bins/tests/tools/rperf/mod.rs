@@ -5,6 +5,7 @@ mod files;
 mod hostile;
 mod many;
 mod results;
+mod spread;
 
 use crate::support::{BOUND, Ended, Scratch, Tool, wait_for};
 use serde_json::{Map, Value};

@@ -4,7 +4,8 @@ use core::sync::atomic::Ordering;
 
 use super::{Pool, Terms};
 use crate::budget::fair::{growth_max, reserve};
-use crate::budget::place::{Count, PATIENCE_NS, Place, PlaceState, ReclaimClass, is_recent};
+use crate::budget::place::{PATIENCE_NS, Place, PlaceState, ReclaimClass, is_recent};
+use crate::wire::word::Count;
 
 /// All places, seen at one time.
 pub(super) struct Census {

@@ -1,8 +1,8 @@
 //! Waits: the next step after a round, checks of time, and keepalives.
 
 use superpipe_core::driver::{
-    BUSY_ROUNDS_PER_CHECK, Drive, Ended, LIVENESS_CHECK_NS, Next, RecvOperation, Rest, SLEEP_MAX_NS,
-    SPIN_ROUNDS, Wait, WaitFailed, WaitStrategy,
+    BUSY_ROUNDS_PER_CHECK, Drive, Ended, Interest, LIVENESS_CHECK_NS, Next, RecvOperation, Rest,
+    SLEEP_MAX_NS, SPIN_ROUNDS, Wait, WaitFailed, WaitStrategy,
 };
 use superpipe_core::{Closed, Failure, Length, Nanos, ProtocolError, Reason};
 use superpipe_testkit::{TestFabric, wire};
@@ -21,6 +21,7 @@ tables! {
     what_is_heard_ends_the_silence
     a_nap_is_as_long_as_the_nearest_end
     a_look_takes_acknowledgements
+    the_last_look_before_a_sleep_finds_room
     a_peer_is_looked_at_once_a_period
     a_wait_ends_as_the_connection_did
     a_long_deadline_is_no_problem
@@ -302,6 +303,21 @@ fn a_look_takes_acknowledgements<F: TestFabric>() {
     let _ = t.driver.check_time(&mut t.fabric, &mut wait, after(0), NEVER);
     let lied = Closed::Failed(Failure::Protocol(ProtocolError::AckBeyondSent));
     assert_eq!(t.driver.ended(&t.fabric), Some(Ended::Closed(lied)));
+}
+
+/// An acknowledgement that came before this end asked for a wake-up wakes nobody.
+fn the_last_look_before_a_sleep_finds_room<F: TestFabric>() {
+    let mut t = One::<F>::new();
+    let mut sent = 0;
+    while t.driver.try_send(&mut t.fabric, 1, &[b"tiny"]).is_ok() {
+        sent += 1;
+        t.settle();
+    }
+    let wanted = Interest { readable: false, writable: true };
+    assert!(t.driver.prepare_sleep(&mut t.fabric) && !t.driver.has_work(&mut t.fabric, wanted));
+    assert!(t.driver.prepare_sleep(&mut t.fabric));
+    t.ack(sent, BEFORE_FIRST, 0);
+    assert!(t.driver.has_work(&mut t.fabric, wanted), "{sent} messages are acknowledged");
 }
 
 fn a_peer_is_looked_at_once_a_period<F: TestFabric>() {

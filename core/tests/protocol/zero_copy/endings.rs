@@ -173,6 +173,82 @@ fn a_close_in_the_middle_gives_the_memory_back() {
     }
 }
 
+/// By another thread, or by the peer: the receive learns of it when it is given up.
+#[test]
+fn a_receive_is_given_up_after_a_close() {
+    for side in 0..2 {
+        let mut ended = 0;
+        at_each_moment(|t, mut message, about| {
+            t.ends[side].close(&mut t.fabric, WHY);
+            if side == 0 {
+                // The look at the next message finds the peer's CLOSE.
+                for _ in 0..200 {
+                    t.ends[0].progress(&mut t.fabric);
+                    t.fabric.step();
+                }
+                let _ = t.ends[1].try_peek(&mut t.fabric);
+            }
+            let Two { fabric, ends, .. } = t;
+            ends[1].release_recv(fabric, &mut message.place.op, WHY);
+            for _ in 0..ROUNDS {
+                if t.send(0, &mut message.out) {
+                    break;
+                }
+                t.round();
+            }
+            let Two { fabric, ends, .. } = t;
+            ends[0].cancel_send(fabric, &mut message.out.op, WHY);
+            message.release(t, about);
+            ended += u32::from(t.fabric.has_ended());
+        });
+        assert!(ended > 20, "end {side} closes: the peer may write at {ended} moments");
+    }
+}
+
+/// A receive that was given up is given up again, while another has lent its memory to the same message.
+#[test]
+fn a_receive_that_has_ended_withdraws_no_memory_of_another() {
+    for arrival in ARRIVALS {
+        let mut t = Two::new(&Terms::new(arrival, 8));
+        let mut message = Message::begin(&mut t);
+        t.fabric.hold_jobs(true);
+        for _ in 0..ROUNDS {
+            if message.place.op.has_begun() {
+                break;
+            }
+            message.drive(&mut t, 1);
+        }
+        let Message { mut out, mut place } = message;
+        let mut give_up = |t: &mut Two| {
+            let Two { fabric, ends, .. } = t;
+            ends[1].release_recv(fabric, &mut place.op, WHY);
+        };
+        give_up(&mut t);
+        t.fabric.hold_jobs(false);
+        t.settle();
+        t.fabric.hold_jobs(true);
+        let mut next = t.incoming(1, BYTES);
+        for _ in 0..20 {
+            t.receive(1, &mut next);
+            t.round();
+        }
+        assert!(!t.ends[1].is_recv_released(&next.op), "lent, and not registered yet");
+        give_up(&mut t);
+        t.fabric.hold_jobs(false);
+        for _ in 0..ROUNDS {
+            if t.send(0, &mut out) & t.receive(1, &mut next) {
+                break;
+            }
+            t.round();
+        }
+        assert_eq!(t.sent(out), Some(Ok(())), "{arrival:?}");
+        assert_eq!(t.ends[1].counters().remote_bytes_received, BYTES as u64, "{arrival:?}");
+        assert_eq!([t.closed(0), t.closed(1)], [None; 2]);
+        t.fabric.take_back(place.buffer);
+        t.fabric.take_back(next.buffer);
+    }
+}
+
 #[test]
 fn a_link_that_ends_gives_the_memory_back() {
     at_each_moment(|t, mut message, about| {

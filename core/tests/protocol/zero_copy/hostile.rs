@@ -22,9 +22,18 @@ struct Victim {
 
 impl Victim {
     fn new() -> Self {
-        let fabric = Posted::new(&Setup { send_queue: 8, ..Setup::new(LAYOUT, 1) });
-        let config =
-            Config { protocol: Protocol::Register, c0_bytes: C0_BYTES, folds: 1, ..Config::default() };
+        Self::with(8, 0)
+    }
+
+    fn with(send_queue: usize, chunk_bytes: u32) -> Self {
+        let fabric = Posted::new(&Setup { send_queue, ..Setup::new(LAYOUT, 1) });
+        let config = Config {
+            protocol: Protocol::Register,
+            c0_bytes: C0_BYTES,
+            folds: 1,
+            chunk_bytes,
+            ..Config::default()
+        };
         let endpoint = Endpoint::new(&fabric, fabric.attachment(0), config, Origin::default()).unwrap();
         let driver = Driver::new(endpoint, 1, WaitStrategy::Yield, 1_000_000_000, Nanos(0));
         Self { fabric, driver, chunks: 0, controls: 0 }
@@ -353,4 +362,76 @@ fn notifications_nobody_awaits_are_not_taken() {
     t.settle();
     assert_eq!(t.driver.endpoint().closed(), None);
     assert_eq!(t.driver.endpoint().config().arrival, Arrival::Flag);
+}
+
+/// The device completes nothing meanwhile, so the last chunk finds the send queue full, and is never posted.
+#[test]
+fn remote_writes_without_their_end_are_not_over() {
+    for is_kept in [false, true] {
+        let mut t = Victim::with(3, 700);
+        let there = t.fabric.lend(1, vec![0; 2000]);
+        let (_, claim) = t.fabric.register(1, there, true);
+        let message = payload(2000, 1);
+        let buffer = t.fabric.lend(0, message.clone());
+        let memory = if is_kept {
+            SendMemory::Registered(t.fabric.register(0, buffer, false).0)
+        } else {
+            SendMemory::Lent(buffer)
+        };
+        let mut op = SendOperation::new(7, 2000).with_memory(memory);
+        t.drive(&mut op, &message);
+        t.cts(1, [2000, claim.key.into(), claim.address]);
+        let _ = t.driver.drive_send(&mut t.fabric, &mut op, &[&message]);
+        assert!(op.awaits_release(), "all of it is sent");
+        assert_eq!(t.driver.counters().remote_writes, 3);
+        // No transfer has this number.
+        t.cts(9, [2000, 1, 0]);
+        for _ in 0..100 {
+            t.driver.progress(&mut t.fabric);
+        }
+        t.is_broken(ProtocolError::CtsUnknownTransfer);
+        assert!(t.driver.is_send_released(&op));
+        assert!(t.fabric.has_ended(), "the device may still read it");
+    }
+}
+
+/// The CTS with a claim waits for a place in the send queue while its message is cancelled, and the next message is at the head.
+#[test]
+fn a_cts_that_was_withdrawn_is_not_that_of_the_next_message() {
+    let mut t = Victim::with(1, 0);
+    t.driver.endpoint_mut().send_keepalive(&mut t.fabric);
+    t.remote_rts();
+    let buffer = t.fabric.lend(0, vec![0xa5; 2000]);
+    let mut op = RecvOperation::new().with_memory(RecvMemory::Lent(buffer));
+    let mut place = vec![0; 2000];
+    // The device makes no step.
+    for _ in 0..50 {
+        assert_eq!(t.receive(&mut op, &mut place), None);
+        t.driver.progress(&mut t.fabric);
+    }
+    assert!(op.has_begun() && !t.driver.is_recv_released(&op));
+    t.fabric.forge(Memory::landing(0), LAYOUT.line_at(1), &wire::cancel(1, 5, 2));
+    t.notify(2);
+    t.fabric.forge(
+        Memory::landing(0),
+        LAYOUT.line_at(2),
+        &wire::chunk(kind::RTS | kind::LEFT, 8, BYTES, 0, 2, 3),
+    );
+    for _ in 0..50 {
+        assert_eq!(t.receive(&mut op, &mut place), None);
+        if !op.has_begun() {
+            break;
+        }
+        t.driver.progress(&mut t.fabric);
+    }
+    assert!(!op.has_begun(), "cancelled");
+    assert!(t.driver.try_peek(&mut t.fabric).is_some(), "the next message");
+    let mut next = RecvOperation::new();
+    for _ in 0..3 {
+        t.settle();
+        assert_eq!(t.receive(&mut next, &mut place), None, "its payload has not come");
+    }
+    assert!(next.has_begun() && t.driver.is_recv_released(&op));
+    let counters = t.driver.counters();
+    assert_eq!((t.driver.endpoint().closed(), counters.controls_sent), (None, 0), "nobody asked for a CTS");
 }

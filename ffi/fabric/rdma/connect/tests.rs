@@ -100,6 +100,7 @@ fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectErr
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     let deadline = ConnectDeadline { deadline_ns, interrupted };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()
@@ -188,6 +189,7 @@ fn alone() -> ConnectError {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     let deadline = ConnectDeadline { deadline_ns: monotonic_ns() + 20_000_000_000, interrupted: &|| false };
     connect_by(channel(), None, "192.0.2.1:7".parse().unwrap(), &options, &deadline).err().unwrap()

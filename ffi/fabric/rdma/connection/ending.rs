@@ -68,7 +68,7 @@ impl RdmaConnection {
 
     /// Returns the descriptors that become readable when an armed completion arrives, or the connection ends.
     pub(in crate::fabric::rdma) fn sleep_interests(&self) -> [PollFd<'_>; 2] {
-        [PollFd::new(self.events.as_fd(), libc::POLLIN), self.interest()]
+        [self.completions.interest(), self.interest()]
     }
 
     /// Returns true if the peer is there. Makes a system call.
@@ -89,6 +89,7 @@ impl RdmaConnection {
     /// No packet is due any more.
     pub(in crate::fabric::rdma) fn keep_open(&mut self) {
         self.cm.get_mut().keep_open();
+        self.completions.keep();
     }
 
     /// Bounds the drop, from now on: the drain, and the peer's answer.

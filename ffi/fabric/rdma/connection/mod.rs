@@ -15,6 +15,7 @@ mod posting;
 mod state;
 
 use super::cm::Cm;
+use super::completions::{Completed, Completions, POLLED, ShardSet, WorkIds};
 use super::error::ConnectError;
 use super::growth::Growth;
 use super::lending::Lending;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use superpipe_core::driver::setup::Packet;
 use superpipe_core::{Layout, Notification, WrId};
 use superpipe_verbs::{
-    Access, CompChannel, Context, Cq, EventChannel, Pd, Qp, QpConfig, QpState, Transport, Wc,
+    Access, Context, Cq, DeviceLimits, EventChannel, Pd, Qp, QpConfig, QpState, Transport,
 };
 
 pub(super) use connecting::ACK_TIMEOUT;
@@ -41,9 +42,6 @@ pub(super) use state::State;
 /// Inline sizes in the order in which they are tried. 256 holds the longest enclosed write with its head, 64 a line; siw has no inline
 /// data.
 const INLINE_BYTES: [u32; 3] = [256, 64, 0];
-/// Completions that one call of the library takes, so that one poll reports data, notifications and signals. The array is part of the
-/// connection, so more would only cost memory.
-const POLLED: usize = 16;
 
 /// The connection and what it owns. Fields are dropped in this order.
 #[derive(Debug)]
@@ -51,10 +49,9 @@ pub(super) struct RdmaConnection {
     cm: RefCell<Cm>,
     channel: EventChannel,
     qp: Qp,
-    cq: Cq,
-    events: CompChannel,
-    /// The completion channel reports what comes next.
-    is_armed: bool,
+    /// After the QP, whose place in a shared CQ is free once it is destroyed.
+    completions: Completions,
+    work_ids: WorkIds,
     receive_pool: ReceivePool,
     pd: Pd,
     context: Context,
@@ -67,7 +64,7 @@ pub(super) struct RdmaConnection {
     is_notified: bool,
     queue: SendQueue,
     waiting: Vec<(Work, Option<WrId>), BATCH>,
-    polled: [Wc; POLLED],
+    polled: [Completed; POLLED],
     notifications: Deque<ArrivedNotification, { RECEIVES as usize }>,
     /// Last packet, while connecting.
     packet: Option<Packet>,
@@ -86,22 +83,26 @@ struct ArrivedNotification {
 }
 
 impl RdmaConnection {
-    /// Makes the objects of a connection whose device is known, with the first receives posted, in the state INIT.
-    pub(super) fn new(cm: Cm, memory_node: MemoryNode) -> Result<Self, ConnectError> {
+    /// Makes the objects of a connection whose device is known, with the first receives posted, in the state INIT. It shares a CQ of `shards`, if there are any, and the device's are large enough.
+    pub(super) fn new(
+        cm: Cm,
+        memory_node: MemoryNode,
+        shards: Option<&ShardSet>,
+    ) -> Result<Self, ConnectError> {
         let context = cm.context()?;
         let port = context.port(cm.port_number())?;
         port.check_active(&context.name())?;
         let limits = context.limits()?;
         let depth = limits.queue_depth_max.min(SENDS_MAX);
         let pd = Pd::alloc(&context)?;
-        let events = CompChannel::create(&context)?;
-        let cq = Cq::create(&context, depth + u32::from(RECEIVES) + 1, Some(&events))?;
+        let completions = completions(&cm, &context, &limits, depth, shards)?;
+        let work_ids = completions.work_ids();
         let placement = memory_node.place(Some(&context.name()));
         let receive_pool = ReceivePool::new(&pd, placement)?;
-        let mut qp = queue_pair(&pd, &cq, depth)?;
+        let mut qp = queue_pair(&pd, completions.cq(), depth)?;
         qp.modify(&cm.qp_attr(QpState::Init).map_err(connecting::gone)?)?;
         for slot in 0..FIRST_RECEIVES {
-            receive_pool.post(&mut qp, slot)?;
+            receive_pool.post(&mut qp, work_ids.receive(slot), slot)?;
         }
         Ok(Self {
             inline_bytes: qp.granted().inline_bytes,
@@ -112,17 +113,16 @@ impl RdmaConnection {
             channel: cm.channel().clone(),
             cm: cm.into(),
             qp,
-            cq,
-            events,
+            completions,
+            work_ids,
             receive_pool,
             pd,
             context,
             queue: SendQueue::new(depth),
             waiting: Vec::new(),
-            polled: [Wc::default(); POLLED],
+            polled: [Completed::NONE; POLLED],
             notifications: Deque::new(),
             packet: None,
-            is_armed: false,
             sleep: SleepState::default(),
             state: State::Open,
         })
@@ -158,7 +158,7 @@ impl RdmaConnection {
     /// Registers and posts the receives that both ends have agreed on, beside the first.
     pub(super) fn provision_receives(&mut self, receives: u16) -> Result<(), ConnectError> {
         for slot in self.receive_pool.extend(&self.pd, receives)? {
-            self.receive_pool.post(&mut self.qp, slot)?;
+            self.receive_pool.post(&mut self.qp, self.work_ids.receive(slot), slot)?;
         }
         Ok(())
     }
@@ -188,6 +188,23 @@ impl RdmaConnection {
     pub(super) fn receive_pool_bytes(&self) -> usize {
         self.receive_pool.bytes()
     }
+}
+
+/// Makes a CQ, or takes a seat at one, with room for all that a connection can have posted.
+fn completions(
+    cm: &Cm,
+    context: &Context,
+    limits: &DeviceLimits,
+    send_depth: u32,
+    shards: Option<&ShardSet>,
+) -> Result<Completions, ConnectError> {
+    let depth = send_depth + u32::from(RECEIVES) + 1;
+    if let Some((shards, local)) = shards.zip(cm.local_addr())
+        && let Some(seat) = shards.seat(context, limits, depth, local, cm.channel())?
+    {
+        return Ok(Completions::Shared(seat));
+    }
+    Ok(Completions::own(context, depth)?)
 }
 
 /// Makes a queue pair with as many inline bytes as the device has.

@@ -70,7 +70,7 @@ fn connection_on(
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
     let id = CmId::create(&channel).unwrap();
-    let connection = RdmaConnection::new(Cm::new(channel, id), memory_node).unwrap();
+    let connection = RdmaConnection::new(Cm::new(channel, id), memory_node, None).unwrap();
     let first = FirstLanding::behind_page(LAYOUT);
     let image = connection.register(first, Access::Local).unwrap();
     let mine = connection.register(first, Access::RemoteWrite).unwrap();

@@ -2,52 +2,55 @@
 
 use super::{ArrivedNotification, RdmaConnection, State};
 use crate::copy::CopyKernels;
+use crate::fabric::rdma::completions::{BROKEN, Completed, Outcome};
 use crate::fabric::rdma::memory::LinkMemory;
-use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 use crate::fabric::rdma::signal::{SIGNAL_BYTES, Signal};
 use crate::fabric::rdma::violation::Violation;
+use superpipe_core::polling::Owner;
 use superpipe_core::{Completion, Notification, WcError, WrId};
 use superpipe_core::{CopyKernel, driver::setup::PACKET_BYTES};
-use superpipe_verbs::{Error, Wc, WcOpcode};
-
-/// Status for a completion queue that cannot be polled: IBV_WC_FATAL_ERR.
-const QUEUE_BROKEN: WcError = WcError { status: 19, vendor_err: 0 };
+use superpipe_verbs::Error;
 
 impl RdmaConnection {
-    /// Arms the completion channel, unless it is armed. Returns true if something arrived meanwhile.
-    pub(in crate::fabric::rdma) fn arm(&mut self) -> Result<bool, Error> {
-        if !self.is_armed {
-            self.cq.request_notify()?;
-            self.is_armed = true;
-        }
+    /// Requests a wake-up for the next completion, [by the poller](Completions::arm) or by the descriptor of [`sleep_interests`](Self::sleep_interests). Returns true if something arrived meanwhile.
+    pub(in crate::fabric::rdma) fn arm(&mut self, is_by_poller: bool) -> Result<bool, Error> {
+        self.completions.arm(is_by_poller)?;
         Ok(self.poll() > 0)
     }
 
-    /// Takes the events of the completion channel, which disarms it.
-    pub(in crate::fabric::rdma) fn take_events(&mut self) -> Result<(), Error> {
-        loop {
-            let event = self.events.try_event();
-            if matches!(event, Ok(None)) {
-                return Ok(());
-            }
-            self.is_armed = false;
-            event?;
-        }
+    /// Ends a sleep; `is_woken`: the descriptor was ready.
+    pub(in crate::fabric::rdma) fn disarm(&mut self, is_woken: bool) -> Result<(), Error> {
+        self.completions.disarm(is_woken)
+    }
+
+    /// Returns true unless nothing wakes this end when a completion comes: it must look again soon.
+    pub(in crate::fabric::rdma) const fn is_woken(&self) -> bool {
+        self.completions.is_woken()
+    }
+
+    /// Notes who polls the connection from now on.
+    pub(in crate::fabric::rdma) fn set_polled_by(&mut self, by: Option<Owner>) {
+        self.completions.set_polled_by(by);
     }
 
     /// Polls a batch from the CQ and returns its size. Sends signals that are due, since the send queue may have been full before.
     #[inline]
     pub(in crate::fabric::rdma) fn poll(&mut self) -> usize {
-        let count = match self.cq.poll(&mut self.polled) {
+        let count = match self.completions.poll(&mut self.polled) {
             Ok(count) => count,
             Err(_) => {
-                self.finish(State::Failed(QUEUE_BROKEN));
+                self.finish(State::Failed(for_core(BROKEN)));
                 0
             }
         };
         for index in 0..count {
-            let wc = self.polled[index];
-            if wc.id() & IS_RECEIVE == 0 { self.sent(&wc) } else { self.received(&wc) }
+            let Completed { is_receive, number, outcome } = self.polled[index];
+            match outcome {
+                Outcome::Sent => self.sent(number),
+                Outcome::Received { bytes, immediate } => self.received(number, bytes, immediate),
+                Outcome::Failed(error) if is_receive => self.recv_failed(for_core(error)),
+                Outcome::Failed(error) => self.send_failed(for_core(error)),
+            }
         }
         if self.sleep.is_due() {
             self.send_due();
@@ -56,27 +59,19 @@ impl RdmaConnection {
     }
 
     #[inline]
-    fn sent(&mut self, wc: &Wc) {
-        match wc.result() {
-            Ok(()) => {
-                let is_ours = self.queue.complete(wc.id());
-                debug_assert!(
-                    is_ours || self.state != State::Open,
-                    "the device completes what was posted, in order, until the connection ends"
-                );
-            }
-            Err(error) => self.send_failed(for_core(error)),
-        }
+    fn sent(&mut self, number: u32) {
+        let is_ours = self.queue.complete(self.queue.position_of(number));
+        debug_assert!(
+            is_ours || self.state != State::Open,
+            "the device completes what was posted, in order, until the connection ends"
+        );
     }
 
     #[inline]
-    fn received(&mut self, wc: &Wc) {
-        let slot = u16::try_from(wc.id() & !IS_RECEIVE).unwrap_or(0);
-        if let Err(error) = wc.result() {
-            return self.recv_failed(for_core(error));
-        }
-        let signal = match (wc.opcode(), wc.bytes()) {
-            (WcOpcode::ReceiveImmediate, _) => wc.immediate(),
+    fn received(&mut self, number: u32, bytes: u32, immediate: Option<u32>) {
+        let slot = u16::try_from(number).unwrap_or(0);
+        let signal = match (immediate, bytes) {
+            (Some(immediate), _) => Some(immediate),
             (_, 0..SIGNAL_BYTES) => None,
             (_, SIGNAL_BYTES) => Some(self.receive_pool.signal_bits(slot)),
             (_, bytes) => match self.receive_pool.signal_bits(slot) {
@@ -109,7 +104,7 @@ impl RdmaConnection {
     }
 
     fn repost(&mut self, slot: u16) {
-        if self.receive_pool.post(&mut self.qp, slot).is_err() {
+        if self.receive_pool.post(&mut self.qp, self.work_ids.receive(slot), slot).is_err() {
             self.finish(State::Gone);
         }
     }

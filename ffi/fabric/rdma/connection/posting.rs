@@ -175,9 +175,10 @@ impl RdmaConnection {
         let mut batch = self.qp.batch();
         for (work, wr) in &self.waiting {
             let position = self.queue.position();
+            let place = (position, self.work_ids.send(position));
             let signaled = self.queue.take(*wr) || work.is_signaled();
             let built =
-                add(&mut batch, *work, position, signaled, self.inline_bytes, &self.receive_pool, memory);
+                add(&mut batch, *work, place, signaled, self.inline_bytes, &self.receive_pool, memory);
             debug_assert!(
                 built,
                 "core's offsets are inside the image or what was lent, and a batch has room for its queue"
@@ -223,19 +224,19 @@ impl RdmaConnection {
         };
         let flags = SendFlags { signaled, inline: sge.bytes() <= self.inline_bytes };
         let mut batch = self.qp.batch();
-        let built = batch.send(position, sge, flags);
+        let built = batch.send(self.work_ids.send(position), sge, flags);
         debug_assert!(built.is_ok(), "a batch has room for one");
         batch.post().map_err(|error| error.cause)?;
         Ok(true)
     }
 }
 
-/// Adds one work request to a batch.
+/// Adds one work request to a batch: at this position of the queue, with this id.
 #[inline]
 fn add<'mr>(
     batch: &mut SendBatch<'_, 'mr>,
     work: Work,
-    position: u64,
+    (position, id): (u64, u64),
     signaled: bool,
     inline_bytes: u32,
     receive_pool: &'mr ReceivePool,
@@ -245,22 +246,22 @@ fn add<'mr>(
     let added = match work {
         Work::Signal(signal) => {
             let signal = receive_pool.put_signal(position, signal);
-            batch.send(position, signal, flags(signal.bytes()))
+            batch.send(id, signal, flags(signal.bytes()))
         }
         Work::Enclose { at, bytes, signal } => {
             let Some((from, _)) = memory.outlet(at, bytes) else { return false };
             let head = receive_pool.put_head(position, signal, at);
-            batch.send_both(position, [head, from], flags(head.bytes() + bytes))
+            batch.send_both(id, [head, from], flags(head.bytes() + bytes))
         }
         Work::Remote { at, bytes, to, .. } => {
             let Some(from) = memory.lending.sge(at, bytes) else { return false };
-            batch.write(position, from, to, SendFlags { signaled, inline: false })
+            batch.write(id, from, to, SendFlags { signaled, inline: false })
         }
         Work::Write { at, bytes, immediate, .. } => {
             let Some((from, to)) = memory.outlet(at, bytes) else { return false };
             match immediate {
-                None => batch.write(position, from, to, flags(bytes)),
-                Some(immediate) => batch.write_with_immediate(position, from, to, immediate, flags(bytes)),
+                None => batch.write(id, from, to, flags(bytes)),
+                Some(immediate) => batch.write_with_immediate(id, from, to, immediate, flags(bytes)),
             }
         }
     };

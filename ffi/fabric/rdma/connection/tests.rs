@@ -34,7 +34,7 @@ impl Ends {
         begin();
         let channel = channel();
         let id = CmId::create(&channel).unwrap();
-        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto).unwrap();
+        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto, None).unwrap();
         let layout = Layout { block_bytes: 128, block_count: 4, flags: FlagPlace::Inside };
         let first = FirstLanding::behind_page(layout);
         let image = connection.register(first, Access::Local).unwrap();
@@ -111,7 +111,7 @@ fn a_queue_pair_has_the_inline_size_of_the_device() {
         let channel = channel();
         let id = CmId::create(&channel).unwrap();
         answer("ibv_create_qp", errno);
-        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto)
+        let connection = RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto, None)
             .map(|connection| connection.inline_bytes);
         (connection, calls().into_iter().filter(|call| *call == "ibv_create_qp").count())
     };
@@ -131,9 +131,9 @@ fn only_iwarp_has_no_mtu() {
 fn arming_once_reports_what_came_meanwhile() {
     let mut ends = Ends::new();
     calls();
-    assert_eq!(ends.connection.arm(), Ok(false));
+    assert_eq!(ends.connection.arm(false), Ok(false));
     receive_immediate(IS_RECEIVE, Signal::Sleep.encode());
-    assert_eq!((ends.connection.arm(), ends.connection.arm()), (Ok(true), Ok(false)));
+    assert_eq!((ends.connection.arm(false), ends.connection.arm(false)), (Ok(true), Ok(false)));
     assert_eq!(calls().into_iter().filter(|call| *call == "ibv_req_notify_cq").count(), 1);
 }
 

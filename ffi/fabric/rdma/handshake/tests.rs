@@ -22,7 +22,7 @@ fn connection() -> RdmaConnection {
     answer("ibv_get_cq_event", libc::EAGAIN);
     let channel = channel();
     let id = CmId::create(&channel).unwrap();
-    RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto).unwrap()
+    RdmaConnection::new(Cm::new(channel, id), MemoryNode::Auto, None).unwrap()
 }
 
 fn half_open(role: Role) -> Unsent {
@@ -43,6 +43,7 @@ fn begin_half_open(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     let connection = connection();
     calls();
@@ -229,6 +230,7 @@ fn a_handshake_ends_by_deadline_or_flag() {
             idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
             memory_node: MemoryNode::Auto,
+            shards: None,
         };
         let deadline_ns = monotonic_ns() + wait_ns;
         let deadline = ConnectDeadline { deadline_ns, interrupted: &|| is_set };

@@ -26,6 +26,7 @@ fn poll_requests(listener: &mut Listener) -> Result<(), ConnectError> {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     listener.again_ns = 0;
     let met = listener.try_accept(&options, monotonic_ns() + 20_000_000_000, monotonic_ns())?;
@@ -203,6 +204,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     (0..count).map(|_| listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap()).collect()
 }
@@ -262,6 +264,7 @@ fn without_room_a_connection_waits_until_refuse() {
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
         memory_node: MemoryNode::Auto,
+        shards: None,
     };
     let end = listener.try_accept(&options, DEADLINE_NS, 0).unwrap().unwrap();
     receive(&Packet::new(Kind::Hello).0);
@@ -384,6 +387,7 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
             idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
             memory_node: MemoryNode::Auto,
+            shards: None,
         };
         let accepted = listener.try_accept(&options, DEADLINE_NS, 0);
         let has_taken = calls().contains(&"rdma_get_cm_event") || accepted.is_ok_and(|it| it.is_some());

@@ -98,7 +98,10 @@ pub(super) fn equip(context: &mut ibv_context, device: *mut ibv_device) {
 
 unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     // SAFETY: the caller passes a pointer to attributes of its own.
-    unsafe { ((*attr).phys_port_cnt, (*attr).max_qp_wr) = (1, 64) };
+    unsafe {
+        ((*attr).phys_port_cnt, (*attr).max_qp_wr) = (1, 64);
+        (*attr).max_cqe = script(|script| script.cq_depth);
+    }
     called("ibv_query_device")
 }
 

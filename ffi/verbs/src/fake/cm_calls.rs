@@ -53,8 +53,13 @@ unsafe extern "C" fn rdma_create_id(
     if script(|script| script.is_iwarp) {
         device.transport_type = ibv_transport_type::IBV_TRANSPORT_IWARP;
     }
-    // SAFETY: the id is leaked, and has a device of its own from the start.
-    raw.verbs = unsafe { ibv_open_device(device) };
+    let (is_one, known) = script(|script| (script.cq_depth > 0, script.device));
+    raw.verbs = match known {
+        Some(known) if is_one => known.as_ptr(),
+        // SAFETY: the id is leaked, and has a device from the start.
+        _ => unsafe { ibv_open_device(device) },
+    };
+    script(|script| script.device = ptr::NonNull::new(raw.verbs));
     // SAFETY: the caller passes a pointer that it may write to.
     unsafe { *id = made };
     0

@@ -74,6 +74,10 @@ pub struct Script {
     pub about: usize,
     /// channels of rdma_cm are readable, whether there is an event or not
     pub are_channels_readable: bool,
+    /// all ids are of one device, whose CQs have this depth at most; 0: each id is of its own, without CQs
+    pub cq_depth: c_int,
+    /// that device
+    device: Option<ptr::NonNull<ibv_context>>,
     /// devices speak iWARP
     pub is_iwarp: bool,
     /// what rdma_listen was given

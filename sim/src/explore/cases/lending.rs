@@ -92,6 +92,10 @@ pub(super) fn cases() -> Vec<Case> {
             .at_once(),
         lending("posted, lending: sender aborts", EACH, &[long]).closing([abort, done]),
         lending("posted, lending: receiver aborts", EACH, &[long]).closing([done, abort]),
+        lending("posted, lending: receiver aborts and gives up", EACH.giving_up(), &[long])
+            .closing([done, abort]),
+        lending("posted, lending: receiver aborts and gives up, kept", KEPT.giving_up(), &[kept])
+            .closing([done, abort]),
         free(lending("posted, lending: sender dies", EACH.dying(sender), &[long])),
         free(lending("posted, lending: receiver dies", EACH.dying(receiver), &[long])),
         lending("posted, lending: either dies, 2 messages", EACH.dying([true; 2]), &[long; 2]),

@@ -67,10 +67,11 @@ impl<const DIRECT: bool> State<DIRECT> {
         if receiving.is_none() && (awaits || !is_over && has_messages) {
             steps.push(Step::Receive(side));
         }
+        // The call learns of an end in its next round, and its deadline may pass before.
+        if back.receive.is_some() && !awaits && !*has_ended && *give_ups_left > 0 {
+            steps.push(Step::GiveUp(side));
+        }
         if back.receive.is_some() && !awaits && !is_over {
-            if *give_ups_left > 0 {
-                steps.push(Step::GiveUp(side));
-            }
             let head = back.head.map(|index| self.case.transfers[1 - side][index]);
             if head.is_some_and(|transfer| transfer.reject) {
                 steps.push(Step::Reject(side));

@@ -2,12 +2,12 @@
 
 use superpipe_bench::failure::Failure;
 use superpipe_bench::probe::Distance;
+use superpipe_bench::resident::Resident;
 
 use super::Timing;
 use super::environment::Environment;
 use super::limits::{self, Limits};
 use super::peers::{self, PEERS, Peer};
-use super::resident::Resident;
 use super::rperf;
 use crate::figures::{self, Figures, Kind, Series};
 use crate::plan::{ADVISED, CONNECTION, Cell, PLAIN, Part, REUSED, SUPERPIPE};

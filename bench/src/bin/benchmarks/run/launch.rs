@@ -9,11 +9,10 @@ use std::thread;
 use serde_json::Value;
 use superpipe_bench::failure::Failure;
 use superpipe_bench::process::die_with_parent;
+use superpipe_bench::resident::QUOTED_MAX;
 
 /// Deadline of a program: a whole sweep of a limit, or all sizes of a client.
 pub(crate) const SECONDS_MAX: u64 = 180;
-/// Characters of a failed program's output that the error quotes.
-pub(crate) const QUOTED_MAX: usize = 2000;
 
 /// Returns the JSON objects that the command prints, if it succeeds in time.
 pub(crate) fn objects(command: &mut Command) -> Result<Vec<Value>, Failure> {

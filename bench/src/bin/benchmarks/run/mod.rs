@@ -9,7 +9,6 @@ mod launch;
 mod limits;
 mod machine;
 mod peers;
-mod resident;
 mod rperf;
 mod sequence;
 mod waiting;

@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use superpipe_bench::failure::Failure;
+use superpipe_bench::resident::Resident;
 
 use super::Timing;
 use super::environment::Environment;
 use super::launch::SECONDS_MAX;
-use super::resident::Resident;
 use crate::figures::Kind;
 use crate::plan::{Cell, REUSED};
 
