@@ -266,7 +266,8 @@ fn a_half_that_yields_checks_the_time_and_the_interrupt() {
 }
 
 /// Both sleep, and are woken; one of them does not get a core (it has a lower priority than this one, on the same core). This one
-/// waits on, and costs next to nothing: `half.rs` sleeps where yielding has not helped, for that reason.
+/// waits on, and costs next to nothing: it sleeps where yielding has not helped (`access.rs`). That makes 25,000 attempts, and yields
+/// alone 1,200,000. Attempts, since a machine has a different CPU time for them in each build.
 #[test]
 fn a_half_sleeps_while_the_other_has_no_core() {
     let path = std::env::temp_dir().join(format!("superpipe-halves-{}.sock", std::process::id()));
@@ -289,9 +290,12 @@ fn a_half_sleeps_while_the_other_has_no_core() {
         held.fabric.begin_sleep(held.driver.endpoint_mut(), 1_000_000_000).unwrap();
     }
     peer.0.send(&shm::sleep::WAKE, None).unwrap();
-    let before = cpu_time();
-    let error = half.access().wait(WAIT.into(), |_, _| Drive::<()>::Idle).unwrap_err();
-    let cost = cpu_time() - before;
+    let mut attempts = 0_u32;
+    let idle = |_: &mut _, _: &mut _| {
+        attempts += 1;
+        Drive::<()>::Idle
+    };
+    let error = half.access().wait(WAIT.into(), idle).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert!(cost < CPU_TIME_MAX / 2, "{cost:?} of {WAIT:?}");
+    assert!(attempts < 100_000, "{attempts} attempts in {WAIT:?}");
 }
