@@ -45,6 +45,8 @@ pub struct Description {
     pub landing: LandingMode,
     /// Bytes of all blocks of a landing buffer; of the largest one, if landing is on demand.
     pub landing_bytes: u32,
+    /// Bytes of the longest message that arrives as a whole without an operation of its receiver: [`try_recv`](crate::Connection::try_recv) that finds a part of it finds all of it soon, unless the peer is faulty.
+    pub whole_bytes_max: u32,
     /// Bytes of the largest chunk, if an end has set a limit. Otherwise the folds are the limit.
     pub chunk_bytes: Option<u32>,
     /// Bytes of the process's [`Budget`](crate::Budget) that the connection takes: over shared memory both segments, over RDMA
@@ -58,7 +60,7 @@ pub struct Description {
 
 impl Description {
     /// Describes a connection of this configuration. The caller sets the device.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         fabric: &'static str,
         negotiated: &Negotiated,
         arrival_reason: &'static str,
@@ -83,6 +85,7 @@ impl Description {
             group_blocks: layout.group_blocks(),
             landing: *landing,
             landing_bytes: layout.block_bytes * layout.block_count,
+            whole_bytes_max: negotiated.whole_bytes_max(),
             chunk_bytes: if config.chunk_bytes == 0 { None } else { Some(config.chunk_bytes) },
             provisioned_bytes,
             receive_bytes: 0,

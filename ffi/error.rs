@@ -76,7 +76,7 @@ impl fmt::Display for ErrorKind {
 
 impl ErrorKind {
     /// Returns the kind of an error in a packet, which is the same on every fabric.
-    pub(crate) const fn of_packet(error: &PacketError) -> Self {
+    const fn of_packet(error: &PacketError) -> Self {
         match error {
             PacketError::Version { .. } | PacketError::Refused { code: REFUSED_VERSION, .. } => Self::Version,
             PacketError::Disagreement(_) | PacketError::Refused { code: REFUSED_PROPOSAL, .. } => Self::Usage,
@@ -98,6 +98,8 @@ pub struct Error {
 #[derive(Clone, Debug)]
 enum Text {
     Written(Cow<'static, str>),
+    /// By the peer, of itself.
+    Reported(String),
     Ended(Ended),
     Late(WaitFailed),
     Cancelled(Reason),
@@ -114,6 +116,20 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Makes an error of a packet, on every fabric.
+    pub(crate) fn of_packet(packet: &PacketError, text: String) -> Self {
+        let kind = ErrorKind::of_packet(packet);
+        match packet {
+            PacketError::Refused { .. } => Self { kind, text: Text::Reported(text) },
+            _ => Self::new(kind, text),
+        }
+    }
+
+    /// Returns true if the peer has refused, for a reason of its own.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        matches!(self.text, Text::Reported(_))
     }
 
     /// Appends a text to the error, if there is one.
@@ -193,6 +209,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text {
             Text::Written(ref text) => f.write_str(text),
+            Text::Reported(ref text) => f.write_str(text),
             Text::Ended(Ended::Closed(Closed::Failed(Failure::Device(error)))) => device_text(error, f),
             Text::Ended(ended) => ended.fmt(f),
             Text::Late(failed) => failed.fmt(f),
@@ -286,7 +303,7 @@ impl From<HandshakeError> for Error {
             | HandshakeError::Memory(SegmentError::Os(error))
             | HandshakeError::Socket(SocketError::Os(error)) => return error.clone().into(),
             HandshakeError::Budget(_) => ErrorKind::Limit,
-            HandshakeError::Packet(error) => ErrorKind::of_packet(error),
+            HandshakeError::Packet(packet) => return Self::of_packet(packet, error.to_string()),
             HandshakeError::Socket(_) | HandshakeError::Memory(_) => ErrorKind::Protocol,
         };
         Self::new(kind, error.to_string())

@@ -88,7 +88,9 @@ pub use poller::{PollEvent, PollEvents, Poller, PollerOptions};
 pub use recv_buf::RecvBuf;
 pub use registered_buf::RegisteredBuf;
 pub use reserved::Reserved;
-pub use spans::{LoanSpan, LoanSpans, Reading, ReservedSpan, ReservedSpans, Span, Spans, Writing};
+pub use spans::{
+    LoanSpan, LoanSpans, MessageSpan, MessageSpans, Reading, ReservedSpan, ReservedSpans, Writing,
+};
 pub use split::{RecvHalf, SendHalf};
 pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "internals")]

@@ -28,7 +28,7 @@ impl Loan {
 }
 
 impl From<(Loan, Self)> for crate::Error {
-    /// Drops the loan.
+    /// Drops the loan: it is held until the connection is dropped.
     fn from((_, error): (Loan, Self)) -> Self {
         error
     }

@@ -27,10 +27,9 @@ pub enum TryRecv {
     Received(Received),
     /// A message that is longer than the slices together, or a stream, is next. It is still there.
     TooSmall(Incoming),
-    /// A message has arrived in part: try again, or begin an operation
-    /// ([`Connection::drive_recv`](crate::Connection::drive_recv)). A message of more than 64 KiB never completes without an
-    /// operation, since its sender waits for the CTS (unless its protocol is eager). Nor does one that is longer than the landing buffer was
-    /// when it began: with landing on demand, of more than 2,672 bytes. A message out of a registered buffer that is mapped here is complete at
+    /// A message has arrived in part: begin an operation
+    /// ([`Connection::drive_recv`](crate::Connection::drive_recv)), or try again, for a limited time: the peer may never send the rest, and the part is there meanwhile.
+    /// One of more than [`Description::whole_bytes_max`](crate::Description::whole_bytes_max) bytes may never be complete without an operation: its sender waits for a CTS, or for room. A message out of a registered buffer that is mapped here is complete at
     /// once, whatever its length.
     Incomplete(Incoming),
 }

@@ -50,7 +50,8 @@ const THREADS_MAX: u32 = 16;
 ///
 /// ```
 /// # use core::time::Duration;
-/// # use superpipe::{Connection, Error, Length, Options, PollEvent, PollEvents, Poller, PollerOptions, Reason, TryRecv, TrySend};
+/// # use std::collections::HashMap;
+/// # use superpipe::{Connection, Drive, Error, Options, PollEvent, PollEvents, Poller, PollerOptions, RecvOperation, TrySend};
 /// # fn main() -> Result<(), Error> {
 /// let mut poller = Poller::new(PollerOptions::default())?;
 /// let listener = poller.listen(&"localhost:0".parse().unwrap(), Options::default())?;
@@ -64,31 +65,34 @@ const THREADS_MAX: u32 = 16;
 /// #     Ok(())
 /// # });
 /// let mut events = PollEvents::with_capacity(64);
-/// let mut message = vec![0; 64 << 10];
+/// let mut clients = HashMap::new();
 /// # let mut has_ended = false;
 /// # while !has_ended {
 /// // in a loop:
 /// poller.poll(&mut events, Duration::from_secs(1))?;
 /// for event in &events {
 ///     match event {
+///         PollEvent::Accepted { connection: key, .. } => {
+///             clients.insert(key, (RecvOperation::new(), vec![0; 64 << 10]));
+///         }
 ///         PollEvent::Readable { connection: key } => {
 ///             let Some(connection) = poller.connection(key) else { continue };
-///             match connection.try_recv(&mut [&mut message]) {
-///                 Ok(TryRecv::Received(received)) => {
+///             let Some((receive, message)) = clients.get_mut(&key) else { continue };
+///             let is_served = match connection.drive_recv(receive, &mut [&mut *message]) {
+///                 Ok(Drive::Done(received)) => {
+///                     *receive = RecvOperation::new();
 ///                     let sent = connection.try_send(received.tag, &[&message[..received.bytes]]);
-///                     if !matches!(sent, Ok(TrySend::Sent)) {
-///                         drop(poller.remove(key)); // or keep the answer, and ask for Writable
-///                     }
+///                     matches!(sent, Ok(TrySend::Sent)) // or keep the answer, and ask for Writable
 ///                 }
-///                 Ok(TryRecv::Nothing) => {}
-///                 // The rest of a short one is on its way.
-///                 Ok(TryRecv::Incomplete(incoming)) if matches!(incoming.length, Length::Exact(..=65_536)) => {}
-///                 // Longer ones would be received by a RecvOperation.
-///                 Ok(TryRecv::TooSmall(_) | TryRecv::Incomplete(_)) => _ = connection.reject(Reason(1)),
-///                 Err(_) => drop(poller.remove(key)),
+///                 Ok(Drive::Moved | Drive::Idle) => true, // a part of a message is here
+///                 Err(_) => false,
+///             };
+///             if !is_served {
+///                 drop(poller.remove(key));
 ///             }
 ///         }
 ///         PollEvent::Ended { connection: key } | PollEvent::Silent { connection: key } => {
+///             clients.remove(&key);
 ///             drop(poller.remove(key));
 /// #           has_ended = true;
 ///         }
@@ -115,7 +119,7 @@ pub struct Poller {
     threads: ConnectThreads,
     /// Resources that its connections share.
     shards: Shards,
-    report: PollerReport,
+    metrics: PollerReport,
 }
 
 /// Memory for all is allocated when they are made.
@@ -132,7 +136,7 @@ impl Poller {
     /// Makes a poller without connections.
     ///
     /// # Errors
-    /// `Usage`: no place for a connection, or too many. `Os`, `Limit`: too many files are open.
+    /// `Usage`: no place for a connection, or more than 65,536 for connections and listeners. `Os`, `Limit`: too many files are open.
     pub fn new(options: PollerOptions) -> Result<Self, Error> {
         let slots = options.connections_max.saturating_add(options.listeners_max);
         if options.connections_max == 0 || slots > SLOTS_MAX {
@@ -159,7 +163,7 @@ impl Poller {
             naps: Naps::default(),
             threads: ConnectThreads::new(THREADS_MAX, wakeup).sharing(shards.clone()),
             shards,
-            report: PollerReport::new(u64::from(poller) + 1),
+            metrics: PollerReport::new(u64::from(poller) + 1),
         };
         made.copy_counts();
         Ok(made)

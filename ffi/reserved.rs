@@ -22,7 +22,7 @@ impl Reserved {
 }
 
 impl From<(Reserved, Self)> for crate::Error {
-    /// Drops what was reserved.
+    /// Drops what was reserved: the space stays open, and nothing else can be sent until the connection ends.
     fn from((_, error): (Reserved, Self)) -> Self {
         error
     }

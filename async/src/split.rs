@@ -4,7 +4,7 @@ use core::future::Future;
 use core::time::Duration;
 use std::sync::Arc;
 
-use superpipe::{Description, Error, ErrorKind, Incoming, LandingMode, Peer, Reason, Received};
+use superpipe::{Description, Error, ErrorKind, Incoming, Peer, Reason, Received};
 
 use crate::connection::Connection;
 use crate::message::{Message, RecvError};
@@ -26,8 +26,6 @@ pub struct RecvHalf {
     spin: Duration,
     peer: Peer,
     description: Description,
-    /// A message of up to so many bytes becomes whole without an operation.
-    whole_bytes_max: u64,
 }
 
 impl SendHalf {
@@ -96,12 +94,7 @@ impl SendHalf {
 
 impl RecvHalf {
     pub(crate) fn new(shared: Arc<Shared>, peer: Peer, description: Description) -> Self {
-        // A longer one waits for its CTS, or for a landing buffer that holds it.
-        let whole_bytes_max = match description.landing {
-            LandingMode::AtConnect => u64::from(description.c0_bytes.min(description.landing_bytes / 2)),
-            LandingMode::OnDemand => 0,
-        };
-        Self { shared, spin: Duration::ZERO, peer, description, whole_bytes_max }
+        Self { shared, spin: Duration::ZERO, peer, description }
     }
 
     /// Sets for how long a future of this half tries before it waits: see [`Connection::set_spin`].
@@ -129,7 +122,7 @@ impl RecvHalf {
         &'a mut self,
         slices: &'a mut [&mut [u8]],
     ) -> impl Future<Output = Result<Received, RecvError>> + Send + 'a {
-        let whole_bytes_max = self.whole_bytes_max;
+        let whole_bytes_max = self.description.whole_bytes_max.into();
         self.shared.until(Side::Recv, self.spin, move |inner| recv::take(inner, slices, whole_bytes_max))
     }
 

@@ -8,6 +8,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `wire` | the wire format: lines, layout, headers, control messages, acknowledgements, notifications |
+//! | `atomics` | words that both ends share, with their memory orderings: flags and lines, the sleep word, a sequence lock |
 //! | `send`, `receive` | the two halves of an endpoint |
 //! | [`budget`] | memory of all connections of a process: minimums, loans, fair shares |
 //! | `memory` | landing buffers that grow and shrink: epochs, jobs, the two halves of growth |
@@ -38,6 +39,7 @@ pub mod planted;
 #[macro_use]
 mod recording;
 
+mod atomics;
 pub mod budget;
 mod config;
 mod copying;
@@ -62,6 +64,7 @@ mod state;
 mod wire;
 mod zero_copy;
 
+pub use atomics::{sequence_lock, sleep_word, word};
 pub use config::{Config, ConfigError, FirstChunk, Origin, small_layout};
 pub use copying::{CopyKernel, KernelSet, SIZE_CLASSES, WindowReason, size_class_bytes};
 pub use driver::Driver;
@@ -91,4 +94,3 @@ pub use wire::layout::{
 };
 pub use wire::line::{LINE_BYTES, Line};
 pub use wire::notification::{NOTIFICATIONS_MIN, Notification};
-pub use wire::{sequence_lock, sleep_word, word};

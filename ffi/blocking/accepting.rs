@@ -29,7 +29,7 @@ const SLICE_NS: u64 = 100_000_000;
 /// Connections that are made side by side. Each has 1 MiB of the budget by default, and over RDMA a QP. With more, strangers that only
 /// connect could hold more memory; with fewer, they would evict each other sooner.
 const HALF_OPEN_MAX: usize = 16;
-/// Time that a turn may take if its deadline has passed when it begins, and that each turn of a `try_accept` may take. Work that has begun by
+/// Time that a turn may take if its deadline has passed when it begins, and that all turns of a `try_accept` may take. Work that has begun by
 /// then, such as provisioning memory for one connection, is finished.
 const TURN_NS: u64 = 1_000_000;
 /// Most turns of one `try_accept`: a few polls for each message of the warm-up.
@@ -48,6 +48,8 @@ pub(crate) struct Acceptor {
     taken_bytes: u64,
     /// No client is accepted before half-open connections give descriptors back.
     lacks_descriptors: bool,
+    /// The time of the last `try_accept` was over before its work was.
+    has_more: bool,
     owner: Owner,
 }
 
@@ -67,6 +69,7 @@ impl Acceptor {
             clock: ListenerClock::new(),
             taken_bytes: 0,
             lacks_descriptors: false,
+            has_more: false,
             owner: Owner::current(),
         })
     }
@@ -89,6 +92,11 @@ impl Acceptor {
     /// Returns true if the device that it listens on was removed: each [`try_accept`](Self::try_accept) looks whether it is back.
     pub(crate) fn lacks_device(&self) -> bool {
         !self.listeners.why_unreachable().is_empty()
+    }
+
+    /// Returns true if the last [`try_accept`](Self::try_accept) ended for lack of time: there may be more to do at once.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Returns true if a client has begun, and is not a connection yet.
@@ -135,16 +143,18 @@ impl Acceptor {
         }
     }
 
-    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory or all of its
-    /// time.
+    /// Makes turns while a peer may answer at once, [`TRY_TURNS_MAX`] at most, and none after one that took memory, or once the time is over:
+    /// peers could answer just in time for ever.
     fn try_turns(&mut self) -> Result<Option<ReadyConnection>, Error> {
+        let end_ns = monotonic_ns().saturating_add(TURN_NS);
+        self.has_more = false;
         for _ in 0..TRY_TURNS_MAX {
-            let (taken_bytes, end_ns) = (self.taken_bytes, monotonic_ns().saturating_add(TURN_NS));
-            let turn = self.turn(0, 0);
-            let is_last = self.taken_bytes != taken_bytes || until(end_ns) == 0;
+            let taken_bytes = self.taken_bytes;
+            let turn = self.turn(0, (end_ns, 0));
+            self.has_more = self.taken_bytes != taken_bytes || until(end_ns) == 0;
             match turn {
                 Err(error) if error.kind() == ErrorKind::Timeout => {}
-                Ok(None) if is_last => break,
+                Ok(None) if self.has_more => break,
                 Ok(None) => {
                     let now_ns = self.clock.now_ns();
                     if !self.half_open.iter().any(|opening| opening.timeout_ns() <= now_ns) {
@@ -160,7 +170,7 @@ impl Acceptor {
     fn accept_until(&mut self, deadline_ns: u64) -> Result<ReadyConnection, Error> {
         let mut wait_ns = 0;
         loop {
-            if let Some(connection) = self.turn(wait_ns, deadline_ns)? {
+            if let Some(connection) = self.turn(wait_ns, (deadline_ns, TURN_NS))? {
                 return Ok(connection);
             }
             if self.options.is_interrupted() {
@@ -181,13 +191,17 @@ impl Acceptor {
         )
     }
 
-    /// Waits until there is something to do, `wait_ns` at most, and does it. Work that is left at the deadline is done by the next
-    /// turn.
-    fn turn(&mut self, wait_ns: u64, deadline_ns: u64) -> Result<Option<ReadyConnection>, Error> {
+    /// Waits until there is something to do, `wait_ns` at most, and does it, until the deadline or for `least_ns`. Work that is left then is
+    /// done by the next turn.
+    fn turn(
+        &mut self,
+        wait_ns: u64,
+        (deadline_ns, least_ns): (u64, u64),
+    ) -> Result<Option<ReadyConnection>, Error> {
         self.disown();
         let mut ready = self.wait(wait_ns)?;
         self.clock.note_poll(monotonic_ns());
-        let end_ns = deadline_ns.max(monotonic_ns().saturating_add(TURN_NS));
+        let end_ns = deadline_ns.max(monotonic_ns().saturating_add(least_ns));
         // Half-open connections come before new ones, so that a flood of new ones delays none of them for ever.
         for _ in 0..self.half_open.len() {
             if self.next >= self.half_open.len() {

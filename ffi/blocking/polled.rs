@@ -11,7 +11,7 @@ use super::{Blocking, Exclusive};
 use crate::fabric::HostFabric;
 use crate::os::poll::{PollFd, Polled, poll, poll_now};
 
-/// Longest time between two looks at a connection that waits for a wake-up: one may be lost.
+/// Time from the request for a wake-up to the first look, which finds one that was lost (wire/shm.md 7.2).
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 impl<F: HostFabric> Blocking<Exclusive<F>> {
@@ -56,7 +56,7 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
 
     /// Sets that.
     #[cfg(feature = "internals")]
-    pub(crate) fn set_look_while_armed(&mut self, looks: bool) {
+    pub(crate) fn set_looks_while_armed(&mut self, looks: bool) {
         self.access().looks_while_armed = looks;
     }
 
@@ -146,9 +146,9 @@ impl<F: HostFabric> Blocking<Exclusive<F>> {
     }
 
     /// Returns true if something may come while it waits for a wake-up that neither wakes it, nor is there soon after it asked for one.
-    pub(crate) fn has_unwoken(&mut self) -> bool {
+    pub(crate) fn needs_regular_looks(&mut self) -> bool {
         let HostDriver { driver, fabric, .. } = &mut **self.access();
-        fabric.has_unwoken(driver.endpoint().link())
+        fabric.needs_regular_looks(driver.endpoint().link())
     }
 
     /// Acknowledges what was taken, unless more is there. Wakes nobody yet: an answer would wake the peer a second time.

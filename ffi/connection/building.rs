@@ -77,7 +77,7 @@ impl Connection {
     ///
     /// # Errors
     /// `Usage`: the message was reserved on another connection. `Closed`, `Protocol`, `Device`.
-    pub fn reserved_spans<'a>(&'a self, reserved: &'a Reserved) -> Result<ReservedSpans<'a>, Error> {
+    pub fn reserved_spans<'a>(&'a mut self, reserved: &'a Reserved) -> Result<ReservedSpans<'a>, Error> {
         dispatch!(AnyConnection, &self.inner, inner => inner.open_message(reserved))?;
         Ok(ReservedSpans::of_reserved(Holder::Connection(&self.inner), reserved))
     }

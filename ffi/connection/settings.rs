@@ -8,8 +8,8 @@ use superpipe_core::CopyKernel;
 impl Connection {
     /// Sets whether a poller or an event loop looks at it now and then while it waits for a wake-up, for tests: without that only the wake-up brings what has arrived. Default: true.
     #[cfg(feature = "internals")]
-    pub fn look_while_armed(&mut self, looks: bool) {
-        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_look_while_armed(looks));
+    pub fn set_looks_while_armed(&mut self, looks: bool) {
+        dispatch!(AnyConnection, &mut self.inner, inner => inner.set_looks_while_armed(looks));
     }
 
     /// Sets the protocol of transfers that start from now on, for tests; programs propose one by [`Tuning::protocol`](crate::Tuning::protocol).

@@ -14,7 +14,7 @@ impl From<ConnectError> for Error {
             ConnectError::Lost(_) => ErrorKind::PeerLost,
             ConnectError::Violation(_) => ErrorKind::Protocol,
             ConnectError::TimedOut => ErrorKind::Timeout,
-            ConnectError::Packet(error) => ErrorKind::of_packet(error),
+            ConnectError::Packet(packet) => return Self::of_packet(packet, error.to_string()),
             ConnectError::Budget(_) => ErrorKind::Limit,
         };
         Self::new(kind, error.to_string())

@@ -220,9 +220,8 @@ pub unsafe trait HostFabric:
     fn set_polled_by(&self, link: &mut Self::Link, by: Option<Owner>) {
         let _ = (link, by);
     }
-    /// Returns true if something may happen in a sleep that neither ends it nor is there soon after it began, such as an acknowledgement that is repeated, or a buffer that is dropped: [`tend`](Self::tend) is to
-    /// be called often all the same.
-    fn has_unwoken(&self, link: &Self::Link) -> bool {
+    /// Returns true if [`tend`](Self::tend) is to be called regularly in a sleep: something may come that does not end it, such as an acknowledgement that is repeated, or a buffer that is dropped.
+    fn needs_regular_looks(&self, link: &Self::Link) -> bool {
         let _ = link;
         true
     }

@@ -62,7 +62,7 @@ impl Poller {
             Ok(None) => {}
             Ok(Some(ready)) => match self.adopt(Connection::from(ready)) {
                 Ok(connection) => {
-                    self.report.counts.accepted += 1;
+                    self.metrics.counts.accepted += 1;
                     events.push(PollEvent::Accepted { listener: key, connection });
                 }
                 Err((_, error)) => self.accept_failed(key, error, events),
@@ -72,7 +72,7 @@ impl Poller {
     }
 
     fn accept_failed(&mut self, key: Key, error: Error, events: &mut PollEvents) {
-        self.report.counts.accept_failed += 1;
+        self.metrics.counts.accept_failed += 1;
         events.push(PollEvent::AcceptFailed { listener: key, kind: error.kind() });
         if let Some(Entry::Listening(listening)) = self.rounds.get_mut(key) {
             listening.keep_error(error);

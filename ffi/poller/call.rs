@@ -1,10 +1,12 @@
-//! A call of [`Poller::poll`]: rounds over what is active, looks at what the kernel reports and at what is due, and the wait.
+//! A call of [`Poller::poll`]: what core's [`Call`] decides about, with the clock, the set of descriptors and the listeners.
 
 use core::hint;
 use std::thread;
 
 use superpipe_core::driver::SLEEP_MAX_NS;
-use superpipe_core::polling::{CallPace, CallRest, CallStep, Key, Naps, Report, Reports, Woken};
+use superpipe_core::polling::{
+    Call, CallHost, CallRest, CallStep, Key, Naps, PollerClock, Report, Reports, Woken,
+};
 
 use super::entry::Entry;
 use super::events::{PollEvent, PollEvents};
@@ -54,55 +56,28 @@ impl Poller {
     }
 
     fn poll_rounds(&mut self, events: &mut PollEvents, deadline: Deadline) -> Result<(), Error> {
-        let mut armed = ArmedDeadline::Unarmed(deadline);
-        let (mut pace, mut naps) = (CallPace::new(self.options.wait), Naps::default());
         events.clear();
-        if self.clock.begin_call() {
-            self.look_at_rest(events);
-        }
+        let (wait, is_poll) = (self.options.wait, deadline.is_poll());
+        let mut host = Host { poller: self, events, deadline: ArmedDeadline::Unarmed(deadline) };
+        let mut call = Call::begin(&mut host, wait, is_poll);
         loop {
-            self.round(events);
-            if !events.is_empty() || deadline.is_poll() {
-                return Ok(());
-            }
-            if !pace.note_empty() {
-                hint::spin_loop();
-                continue;
-            }
-            if self.options.is_interrupted() {
-                return Err(Error::interrupted());
-            }
-            if self.clock.fresh_ns().is_none() {
-                self.look_at_clock();
-            }
-            let active = self.rounds.active_count();
-            if active > 0 {
-                self.look_at_rest(events);
-            }
-            let deadline_ns = armed.at_ns(self.clock.now_ns());
-            let is_late = self.clock.now_ns() >= deadline_ns;
-            let has_more_active = self.rounds.active_count() > active;
-            match pace.after_look(!events.is_empty(), is_late, has_more_active) {
+            match call.round(&mut host) {
                 CallStep::Return => return Ok(()),
-                CallStep::Round | CallStep::Rest(CallRest::Spin) => {}
+                CallStep::Interrupted => return Err(Error::interrupted()),
+                CallStep::Round => {}
+                CallStep::Rest(CallRest::Spin) => hint::spin_loop(),
                 CallStep::Rest(CallRest::Yield) => thread::yield_now(),
-                CallStep::Rest(CallRest::Sleep) => self.sleep(deadline_ns, &mut naps),
+                CallStep::Rest(CallRest::Sleep(sleep_ns)) => {
+                    host.poller.sleep(sleep_ns);
+                    call.woken(&mut host);
+                }
             }
         }
-    }
-
-    /// Makes one round.
-    #[inline]
-    fn round(&mut self, events: &mut PollEvents) {
-        if self.clock.begin_round(self.rounds.active_count()) {
-            self.look_at_rest(events);
-        }
-        self.rounds.round(&mut self.epoll, self.clock.fresh_ns(), events);
     }
 
     fn look_at_clock(&mut self) {
         self.clock.note(monotonic_ns());
-        if self.report.is_due(self.clock.now_ns()) {
+        if self.metrics.is_due(self.clock.now_ns()) {
             self.copy_counts();
         }
     }
@@ -115,19 +90,7 @@ impl Poller {
         let [active, armed] = [self.rounds.active_count(), self.rounds.armed_count()];
         let places = [connections, active, armed, listeners].map(u64::from);
         let (rounds, calls) = self.clock.counts();
-        self.report.copy(self.clock.now_ns(), rounds, calls, places);
-    }
-
-    /// Looks at the clock, at what is due, and now and then at what the kernel reports.
-    #[cold]
-    fn look_at_rest(&mut self, events: &mut PollEvents) {
-        self.look_at_clock();
-        if self.clock.is_set_due(self.rounds.active_count()) {
-            self.take_ready();
-        }
-        if self.clock.now_ns() >= self.rounds.earliest_ns() {
-            self.look_at_due(events);
-        }
+        self.metrics.copy(self.clock.now_ns(), rounds, calls, places);
     }
 
     /// Takes what the kernel reports.
@@ -136,7 +99,7 @@ impl Poller {
         let mut are_shards_ready = false;
         for number in self.epoll.ready() {
             match number {
-                TIMER => {}
+                TIMER => self.timer.note_expired(),
                 SHARDS => are_shards_ready = true,
                 WAKEUP => self.wake_connects(),
                 _ => self.wake(number),
@@ -164,7 +127,7 @@ impl Poller {
     /// Handles the report of this number.
     fn wake(&mut self, number: u64) {
         match self.rounds.wake(number, &mut self.epoll, self.clock.now_ns()) {
-            Woken::Armed => self.report.counts.wakeups += 1,
+            Woken::Armed => self.metrics.counts.wakeups += 1,
             Woken::Other(key) => self.wake_other(key),
             Woken::Polled | Woken::Stale => {}
         }
@@ -194,26 +157,101 @@ impl Poller {
         }
     }
 
-    /// Sleeps until something is ready or due, or the deadline. `naps`: sleeps in a row beside connections that cannot be woken.
-    fn sleep(&mut self, deadline_ns: u64, naps: &mut Naps) {
-        let now_ns = self.clock.now_ns();
-        let due_ns = self.rounds.sleep_ns(&mut self.epoll, now_ns, naps);
-        if self.arm_shards() {
-            return;
+    /// Sleeps until something is ready, or this time has passed.
+    fn sleep(&mut self, sleep_ns: u64) {
+        self.metrics.counts.sleeps += 1;
+        if sleep_ns > SLEEP_MAX_NS {
+            // Nothing copies them before it ends.
+            self.copy_counts();
+        }
+        self.epoll.wait(sleep_ns);
+    }
+}
+
+/// A poller in a call.
+struct Host<'a> {
+    poller: &'a mut Poller,
+    events: &'a mut PollEvents,
+    deadline: ArmedDeadline,
+}
+
+impl CallHost for Host<'_> {
+    #[inline]
+    fn clock(&mut self) -> &mut PollerClock {
+        &mut self.poller.clock
+    }
+
+    #[inline]
+    fn active_count(&self) -> u32 {
+        self.poller.rounds.active_count()
+    }
+
+    #[inline]
+    fn earliest_ns(&self) -> u64 {
+        self.poller.rounds.earliest_ns()
+    }
+
+    fn deadline_ns(&mut self) -> u64 {
+        self.deadline.at_ns(self.poller.clock.now_ns())
+    }
+
+    #[inline]
+    fn has_reports(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    #[inline]
+    fn is_interrupted(&self) -> bool {
+        self.poller.options.is_interrupted()
+    }
+
+    fn look_at_clock(&mut self) {
+        self.poller.look_at_clock();
+    }
+
+    #[inline]
+    fn look_at_active(&mut self) {
+        let Poller { rounds, epoll, clock, .. } = &mut *self.poller;
+        rounds.round(epoll, clock.fresh_ns(), self.events);
+    }
+
+    fn take_ready(&mut self) {
+        self.poller.take_ready();
+    }
+
+    fn look_at_due(&mut self) {
+        self.poller.look_at_due(self.events);
+    }
+
+    fn prepare_sleep(&mut self, naps: &mut Naps) -> u64 {
+        let Poller { rounds, epoll, clock, .. } = &mut *self.poller;
+        let due_ns = rounds.sleep_ns(epoll, clock.now_ns(), naps);
+        if self.poller.arm_shards() {
+            return 0;
         }
         // A flag that is set makes no descriptor ready.
-        let most_ns = if self.options.interrupt.is_some() { SLEEP_MAX_NS } else { u64::MAX };
-        let sleep_ns = due_ns.min(deadline_ns.saturating_sub(now_ns)).min(most_ns);
-        if sleep_ns > 0 {
-            self.report.counts.sleeps += 1;
-            if sleep_ns > SLEEP_MAX_NS {
-                // Nothing copies them before it ends.
-                self.copy_counts();
-            }
-            self.epoll.wait(sleep_ns);
-            // What is reported is handled at the time at which it is.
-            self.look_at_clock();
-            self.take_ready();
-        }
+        if self.poller.options.interrupt.is_some() { due_ns.min(SLEEP_MAX_NS) } else { due_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::PollerOptions;
+    use super::*;
+
+    /// As if `arm` had read the clock, the time had come, and then the set was asked.
+    #[test]
+    fn a_time_that_comes_while_it_is_armed_is_not_lost() {
+        let mut poller = Poller::new(PollerOptions::default()).unwrap();
+        let now_ns = monotonic_ns();
+        let at_ns = now_ns + 1_000_000;
+        poller.timer.set(at_ns, now_ns);
+        thread::sleep(Duration::from_millis(5));
+        poller.take_ready();
+        poller.timer.set(at_ns, now_ns);
+        poller.epoll.wait(200_000_000);
+        assert!(poller.epoll.ready().contains(&TIMER), "nothing wakes whoever waits for the set");
     }
 }

@@ -60,7 +60,7 @@ impl Poller {
                 self.put(key, Entry::of_connection(Connection::from(ready), now_ns));
                 match self.establish(key) {
                     Ok(()) => {
-                        self.report.counts.connected += 1;
+                        self.metrics.counts.connected += 1;
                         events.push(PollEvent::Connected { connection: key });
                     }
                     Err(error) => self.fail(key, error.into(), events),
@@ -71,7 +71,7 @@ impl Poller {
     }
 
     fn fail(&mut self, key: Key, error: Error, events: &mut PollEvents) {
-        self.report.counts.connect_failed += 1;
+        self.metrics.counts.connect_failed += 1;
         events.push(PollEvent::ConnectFailed { connection: key, kind: error.kind() });
         self.put(key, Entry::Failed(error));
     }

@@ -1,4 +1,4 @@
-//! What a poller reports, and what a program asks it to report.
+//! Events of a poller.
 
 use superpipe_core::polling::Key;
 
@@ -16,7 +16,7 @@ pub enum PollEvent {
         connection: Key,
     },
     /// A client of a listener did not become a connection. With `Limit`, `Os` or `Device` this process or host lacks descriptors, memory or a device: it tries again after 10 ms, and then at intervals up to
-    /// 1 s. With any other kind nothing is to be done.
+    /// 1 s. With any other kind, and with `Limit` if the client said that it lacks memory, nothing is to be done.
     AcceptFailed {
         /// The listener.
         listener: Key,
@@ -30,7 +30,7 @@ pub enum PollEvent {
     },
     /// A connection that [`Poller::connect`](super::Poller::connect) began was not made. It keeps its place until [`Poller::take_error`](super::Poller::take_error) returns the error.
     ConnectFailed {
-        /// What would have become the connection.
+        /// The connect that failed.
         connection: Key,
         /// Kind of the error.
         kind: ErrorKind,
@@ -41,7 +41,7 @@ pub enum PollEvent {
         /// The connection.
         connection: Key,
     },
-    /// A message of up to 64 KiB, or the next part of the message that was begun, can be sent. Where the landing buffer does not hold such a message, its first part can, by an operation.
+    /// A message of up to C0 bytes ([`Description::c0_bytes`](crate::Description::c0_bytes), 64 KiB by default), or the next part of the message that was begun, can be sent. Where the landing buffer holds no such message in one piece, the longest that it holds can.
     /// Level-triggered: [ask for it](crate::Interest::writable) only while something is to be sent.
     Writable {
         /// The connection.

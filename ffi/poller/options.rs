@@ -8,9 +8,9 @@ use crate::os::WaitStrategy;
 /// Options of a [`Poller`](super::Poller).
 #[derive(Clone, Copy, Debug)]
 pub struct PollerOptions {
-    /// Connections that it has at most, those that are being made included. Default: 1,024. A listener accepts no one while there is no place: clients wait.
+    /// Connections that it has at most, those that are being made included: 1 to 65,536, the listeners included; [`Poller::new`](super::Poller::new) refuses others. Default: 1,024. A listener accepts no one while there is no place: clients wait.
     pub connections_max: u32,
-    /// Listeners that it has at most. Default: 8.
+    /// Listeners that it has at most, 65,536 with the connections. Default: 8.
     pub listeners_max: u32,
     /// What [`Poller::poll`](super::Poller::poll) does while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
     /// a system call. [`Options::wait`](crate::Options::wait) of a connection is for its own calls that wait. Default: sleep.

@@ -42,11 +42,11 @@ impl SendHalf {
     }
 
     /// Returns the memory of a message: see [`Connection::reserved_spans`](crate::Connection::reserved_spans). The lock is held while the next span is looked up, and not while one is written. If the
-    /// connection ends meanwhile, what is left of the spans is not returned, and what is written to the others is lost.
+    /// connection ends meanwhile, what is left of the spans is not returned, and what is written to the others is lost. Borrowed mutably: no other thread writes to them meanwhile.
     ///
     /// # Errors
     /// As [`Connection::reserved_spans`](crate::Connection::reserved_spans).
-    pub fn reserved_spans<'a>(&'a self, reserved: &'a Reserved) -> Result<ReservedSpans<'a>, Error> {
+    pub fn reserved_spans<'a>(&'a mut self, reserved: &'a Reserved) -> Result<ReservedSpans<'a>, Error> {
         dispatch!(AnyHalf, &self.inner, inner => inner.open_message(reserved))?;
         Ok(ReservedSpans::of_reserved(Holder::Half(&self.inner), reserved))
     }

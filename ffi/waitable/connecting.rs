@@ -90,7 +90,8 @@ impl Connecting {
         }
     }
 
-    /// Has the descriptor become ready when there is something to do: to be called when [`try_finish`](Self::try_finish) has returned nothing.
+    /// Has the descriptor become ready when there is something to do: to be called when [`try_finish`](Self::try_finish) has returned nothing. `Busy`: call that again. After the connect is over it
+    /// is always `Busy`.
     pub fn arm(&mut self) -> Arming {
         let is_ready = self.set.drain();
         let now_ns = monotonic_ns();

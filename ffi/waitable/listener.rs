@@ -49,7 +49,8 @@ impl WaitableListener {
         Ok(self.listening.accept(now_ns)?.map(Connection::from))
     }
 
-    /// Has the descriptor become ready when a client comes, or it is time to continue those that are half-open: to be called when [`try_accept`](Self::try_accept) has found nothing.
+    /// Has the descriptor become ready when a client comes, or it is time to continue those that are half-open: to be called when [`try_accept`](Self::try_accept) has found nothing. `Busy`: call that again.
+    /// `Pending`: handshakes go on, or something is lacking. `Armed`: a client makes the descriptor ready, and no look is due (`Duration::MAX`).
     pub fn arm(&mut self) -> Arming {
         let is_ready = self.set.drain();
         let now_ns = monotonic_ns();

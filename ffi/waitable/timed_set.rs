@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::os::monotonic_ns;
 
-    /// The order of calls of `arm`: the clock, the drain, the timer.
+    /// As if the clock were read before the drain, and the timer set by it.
     #[test]
     fn a_time_that_comes_before_the_drain_is_not_lost() {
         let mut set = TimedSet::new().unwrap();

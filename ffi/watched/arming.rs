@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use superpipe_core::polling::Arm;
 
-/// What a program may do that waits for a descriptor: the result of `arm`.
+/// Result of `arm`: whether the program may wait for the descriptor.
 ///
 /// After `Pending` and `Armed` the descriptor becomes ready when there is something to do, also by a timer of its own. After `Busy` it may not: try again, and ask again, before you wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Arming {
     Pending,
     /// Everyone with work for this end wakes it.
     Armed {
-        /// Time after which the descriptor is ready in any case: a keepalive is due, or a look.
+        /// Time after which the descriptor is ready in any case: a keepalive is due, or a look. `Duration::MAX`: nothing is due.
         look_again: Duration,
     },
 }
@@ -27,6 +27,7 @@ impl Arming {
         match arm {
             Arm::Busy => Self::Busy,
             Arm::Pending { .. } => Self::Pending,
+            Arm::Armed { at_ns: u64::MAX } => Self::Armed { look_again: Duration::MAX },
             Arm::Armed { at_ns } => {
                 Self::Armed { look_again: Duration::from_nanos(at_ns.saturating_sub(now_ns)) }
             }

@@ -5,9 +5,9 @@ use crate::error::{Error, ErrorKind};
 use crate::os::OsError;
 use crate::os::epoll::Epoll;
 
-/// Time between two looks at half-open connections, whose messages make no descriptor ready.
+/// Half of the time from a look at half-open connections that found nothing to the next: their messages make no descriptor ready. It doubles with each.
 const PAUSE_NS: u64 = 20_000;
-/// The same after looks that found nothing: a client that says nothing costs at most a hundredth of a core.
+/// Longest such time: a client that says nothing costs at most a hundredth of a core.
 const PAUSE_MAX_NS: u64 = 1_000_000;
 /// First and longest time between two tries, while this process or host lacks what a connection needs: descriptors, a device.
 const LACK_NS: u64 = 10_000_000;
@@ -53,10 +53,11 @@ impl Listening {
     /// Of one attempt.
     pub(crate) fn accept(&mut self, now_ns: u64) -> Result<Option<ReadyConnection>, Error> {
         let accepted = self.acceptor.try_accept();
-        let lacks = accepted
-            .as_ref()
-            .is_err_and(|error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device));
-        // A peer can fail an attempt for a reason of this kind, too, so this pause does not grow.
+        let lacks = accepted.as_ref().is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device)
+                && !error.is_refusal()
+        });
+        // What a client does can make the device fail an attempt, too, so this pause does not grow.
         self.lacks_until_ns = if lacks { now_ns.saturating_add(LACK_NS) } else { 0 };
         if lacks {
             // A peer that fails so often holds up no other one that has begun.
@@ -65,12 +66,12 @@ impl Listening {
             return accepted;
         }
         let has_moved = !matches!(accepted, Ok(None));
-        let is_busy = has_moved || self.acceptor.is_busy();
+        let is_busy = has_moved || self.acceptor.has_more() || self.acceptor.is_busy();
         if matches!(accepted, Ok(Some(_))) {
             self.lack_ns = LACK_NS;
         }
         self.pause_ns = if has_moved { PAUSE_NS } else { (2 * self.pause_ns).min(PAUSE_MAX_NS) };
-        self.due_ns = if has_moved {
+        self.due_ns = if has_moved || self.acceptor.has_more() {
             now_ns
         } else if is_busy {
             now_ns.saturating_add(self.pause_ns)

@@ -80,8 +80,8 @@ impl Pollable for Polled {
         call!(self, inner => inner.has_jobs())
     }
 
-    fn has_unwoken(&mut self, _: &mut Epoll) -> bool {
-        call!(self, inner => inner.has_unwoken())
+    fn needs_regular_looks(&mut self, _: &mut Epoll) -> bool {
+        call!(self, inner => inner.needs_regular_looks())
     }
 
     fn activity(&mut self, _: &mut Epoll) -> u64 {
@@ -92,7 +92,7 @@ impl Pollable for Polled {
         call!(self, inner => inner.idle_timeout_ns())
     }
 
-    fn is_looked_at_armed(&mut self, _: &mut Epoll) -> bool {
+    fn looks_while_armed(&mut self, _: &mut Epoll) -> bool {
         call!(self, inner => inner.looks_while_armed())
     }
 }

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
+use superpipe::{LandingMode, Tuning};
 use superpipe_tokio::{Connection, ErrorKind, Options, Reason, RecvError};
 
-use crate::support::{in_both, pair, pair_without_looks, payload};
+use crate::support::{DEADLINE, in_both, pair, pair_without_looks, payload};
 
 const SIZES: [usize; 9] = [0, 1, 40, 41, 3000, 65_536, 65_537, 1 << 20, 5_000_003];
 
@@ -51,6 +52,35 @@ fn messages_of_all_lengths_come_back() {
             one.close(Reason::DONE, Duration::from_secs(30)).await.unwrap();
             assert_eq!(echoing.await.unwrap(), 5 * SIZES.len());
         }
+    });
+}
+
+/// With landing on demand a short message has several flags, so a receiver can see the first one before the last.
+#[test]
+fn short_messages_arrive_whole_with_landing_on_demand() {
+    const MESSAGES: usize = 30_000;
+    in_both(|| async {
+        let tuning = Tuning { landing: Some(LandingMode::OnDemand), ..Tuning::default() };
+        let [mut one, other] = pair(Options { tuning, ..Options::default() }).await;
+        one.set_spin(Duration::from_micros(50));
+        let mut sender = other.into_blocking().unwrap();
+        let sending = std::thread::spawn(move || {
+            let message = payload(1000, 3);
+            for _ in 0..MESSAGES {
+                sender.send(1, &[&message], DEADLINE).unwrap();
+            }
+            sender.flush(DEADLINE).unwrap();
+        });
+        let mut room = [0; 1000];
+        for nth in 0..MESSAGES {
+            let received = one.recv(&mut [&mut room]).await.unwrap_or_else(|error| panic!("{nth}: {error}"));
+            assert_eq!(received.bytes, 1000);
+        }
+        assert_eq!(room[..], payload(1000, 3)[..]);
+        while !sending.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        sending.join().unwrap();
     });
 }
 

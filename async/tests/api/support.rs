@@ -47,7 +47,7 @@ pub(crate) async fn pair(options: Options) -> [Connection; 2] {
 pub(crate) async fn pair_without_looks(options: Options) -> [Connection; 2] {
     pair(options).await.map(|connection| {
         let mut connection = connection.into_blocking().unwrap();
-        connection.look_while_armed(false);
+        connection.set_looks_while_armed(false);
         Connection::from_blocking(connection).unwrap()
     })
 }

@@ -3,10 +3,11 @@
 use crate::exit::{Code, Failure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors of a connection over shared memory: the socket, two segments, the peer's process, and one more while it is made.
-const PER_CONNECTION: u64 = 5;
-/// Those of the tool itself, and of connections that are refused.
-const OTHERS: u64 = 64;
+/// Descriptors of a connection: over shared memory the socket and the peer's process, over RDMA its channel of events, and the channel of
+/// completions if it shares none.
+const PER_CONNECTION: u64 = 2;
+/// Those of the tool itself, and of up to 64 connections that are being made, with three more each: two segments, and an answer.
+const OTHERS: u64 = 256;
 
 /// Raises the limit of open files to what so many connections need, or to the hard limit. Returns the number of connections for which there
 /// are descriptors.

@@ -30,6 +30,7 @@ pub mod many_table;
 pub mod messages;
 pub mod options;
 pub mod output;
+pub mod parts;
 pub mod perform;
 pub mod planned;
 pub mod plot;

@@ -123,7 +123,7 @@ pub struct Serve {
     pub keep: bool,
 
     /// Have at most this many connections, those of one client counted one by one; further ones wait [default: 2048]. While all places are
-    /// taken, a client that has done nothing for 5 s loses its place. Each takes up to 1M of memory and some five descriptors (ulimit -n)
+    /// taken, a client that has done nothing for 5 s loses its place. Each takes up to 1M of memory and two descriptors (ulimit -n)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
     pub connections_max: Option<u32>,
 

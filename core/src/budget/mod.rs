@@ -29,7 +29,6 @@ mod fair;
 mod place;
 mod pool;
 
-pub use crate::wire::word::Count;
 pub use fair::{growth_max, reserve};
 pub use place::{DEMAND_NS, PATIENCE_NS, ReclaimClass};
 pub use pool::{Member, NoRoom, Pool, Refusal, RefusalCause, Terms, Use};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::wire::word::Count;
+use crate::atomics::word::ExchangeWord;
 
 /// Time for which a refused demand counts: the room that is made for it is kept, and its member has a fair share. A sender asks again after
 /// 64 occasions at first (wire.md 5.4), which a busy one has in milliseconds.
@@ -35,7 +35,7 @@ impl ReclaimClass {
 /// # Errors
 /// `change` returned none for this number.
 pub(super) fn update(
-    count: &impl Count,
+    count: &impl ExchangeWord,
     success: Ordering,
     change: impl Fn(u64) -> Option<u64>,
 ) -> Result<u64, u64> {
@@ -49,12 +49,12 @@ pub(super) fn update(
     }
 }
 
-pub(super) fn add(count: &impl Count, bytes: u64) {
+pub(super) fn add(count: &impl ExchangeWord, bytes: u64) {
     let _ = update(count, Ordering::Relaxed, |it| Some(it.saturating_add(bytes)));
 }
 
 /// Subtracts `bytes`, or all that there are. Returns what was subtracted.
-pub(super) fn subtract(count: &impl Count, bytes: u64) -> u64 {
+pub(super) fn subtract(count: &impl ExchangeWord, bytes: u64) -> u64 {
     match update(count, Ordering::Relaxed, |it| Some(it.saturating_sub(bytes))) {
         Ok(before) | Err(before) => before.min(bytes),
     }
@@ -76,7 +76,7 @@ impl Loan<AtomicU64> {
     }
 }
 
-impl<W: Count> Loan<W> {
+impl<W: ExchangeWord> Loan<W> {
     fn of(word: &mut impl FnMut() -> W) -> Self {
         Self { bytes: word(), asked: word(), asked_at: word() }
     }
@@ -167,7 +167,7 @@ impl Place<AtomicU64> {
     }
 }
 
-impl<W: Count> Place<W> {
+impl<W: ExchangeWord> Place<W> {
     pub(super) fn of(word: &mut impl FnMut() -> W) -> Self {
         Self { flags: word(), grown: Loan::of(word), cached: Loan::of(word), refused_at: word() }
     }

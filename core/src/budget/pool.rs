@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::fair::reserve;
 use super::place::{Loan, Place, PlaceState, add, subtract, update};
-use crate::wire::word::Count;
+use crate::atomics::word::ExchangeWord;
 use reclaim::Census;
 
 /// A limit, and what is used of it by at most `N` members that can grow.
@@ -150,7 +150,7 @@ impl<const N: usize> Pool<AtomicU64, N> {
     }
 }
 
-impl<W: Count, const N: usize> Pool<W, N> {
+impl<W: ExchangeWord, const N: usize> Pool<W, N> {
     /// Makes an empty pool of words that are 0.
     pub fn of(mut word: impl FnMut() -> W) -> Self {
         Self {

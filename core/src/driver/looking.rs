@@ -15,6 +15,8 @@ pub struct Interest {
 
 impl Interest {
     pub(crate) const DEFAULT: Self = Self { readable: true, writable: false };
+    /// Report only its end and its peer's silence.
+    pub const NONE: Self = Self { readable: false, writable: false };
 }
 
 impl Default for Interest {

@@ -1,6 +1,6 @@
 //! The list of slots that are looked at in each round, in no order, and whose turn it is.
 
-/// Slots of active connections. Each connection knows its place here.
+/// Slots of active connections. Each connection knows its index here.
 #[derive(Debug)]
 pub(super) struct ActiveList<A> {
     slots: A,
@@ -19,8 +19,8 @@ impl<A: AsRef<[u32]> + AsMut<[u32]>> ActiveList<A> {
         self.len
     }
 
-    pub(super) fn at(&self, place: u32) -> Option<u32> {
-        self.slots.as_ref().get(..self.len as usize)?.get(place as usize).copied()
+    pub(super) fn at(&self, index: u32) -> Option<u32> {
+        self.slots.as_ref().get(..self.len as usize)?.get(index as usize).copied()
     }
 
     /// Returns the slot whose turn it is. The turn stays where it is between calls, so that a call without room for all goes on with those that the one before left out.
@@ -43,22 +43,22 @@ impl<A: AsRef<[u32]> + AsMut<[u32]>> ActiveList<A> {
         self.next = 0;
     }
 
-    /// Adds a slot. Returns its place. `None`: there is no room, since a slot is here twice.
+    /// Adds a slot. Returns its index. `None`: there is no room, since a slot is here twice.
     pub(super) fn push(&mut self, slot: u32) -> Option<u32> {
-        let place = self.len;
-        *self.slots.as_mut().get_mut(place as usize)? = slot;
+        let index = self.len;
+        *self.slots.as_mut().get_mut(index as usize)? = slot;
         self.len += 1;
-        Some(place)
+        Some(index)
     }
 
-    /// Removes a place. The last slot takes it, and is returned.
-    pub(super) fn remove(&mut self, place: u32) -> Option<u32> {
+    /// Removes an index. The last slot takes it, and is returned.
+    pub(super) fn remove(&mut self, index: u32) -> Option<u32> {
         let last = self.at(self.len.checked_sub(1)?)?;
         self.len -= 1;
-        if place == self.len {
+        if index == self.len {
             return None;
         }
-        *self.slots.as_mut().get_mut(place as usize)? = last;
+        *self.slots.as_mut().get_mut(index as usize)? = last;
         Some(last)
     }
 }

@@ -27,9 +27,9 @@ const LOOKS_PER_IDLE_TIMEOUT: u64 = 4;
 /// Time after which a connection that is used again is tended at the latest: an acknowledgement may have to be repeated (wire.md 7.3).
 const TEND_AFTER_NS: u64 = KEEPALIVE_NS;
 
-/// Time after which looks at an armed connection that found nothing come no more often than its keepalives, where the peer wakes this end by a word that it reads (wire.md 7.2): a wake-up that the request for it crossed would have been found by then. Where a message makes the request,
-/// the time from which on the time between two looks does not double any more while the peer has not answered that.
+/// Time between two looks at an armed connection from which on it is looked at with its keepalives only: the peer has seen the request for a wake-up by then (wire/shm.md 7.2).
 const ANSWERED_NS: u64 = 100_000_000;
+/// Time between two looks that does not double any more, while the peer has not answered the request for a wake-up (RDMA), or something may come that wakes nobody.
 const UNANSWERED_NS: u64 = 10_000_000;
 
 /// State of a connection in a poller, or of one alone that a program waits for.
@@ -46,14 +46,14 @@ pub struct Member {
     is_touched: bool,
     /// The last round in which it was looked at.
     round: u32,
-    /// Place in the list of active ones.
-    place: u32,
+    /// Index in the list of active ones.
+    active_index: u32,
     seen: Seen,
     /// It has moved since its quiet was last measured, or since this time it has not.
     has_moved: bool,
     quiet_since_ns: u64,
     /// It is looked at while it is armed, though nothing woke it.
-    is_looked_at_armed: bool,
+    looks_while_armed: bool,
     /// Time after which to look again while it is armed, when that is, and when its keepalive is due.
     look_again_ns: u64,
     look_at_ns: u64,
@@ -87,11 +87,11 @@ impl Member {
             number: None,
             is_touched: true,
             round: 0,
-            place: 0,
+            active_index: 0,
             seen: Seen::NONE,
             has_moved: true,
             quiet_since_ns: now_ns,
-            is_looked_at_armed: true,
+            looks_while_armed: true,
             look_again_ns: 0,
             look_at_ns: 0,
             keepalive_ns: 0,
@@ -108,15 +108,15 @@ impl Member {
         self.owner = owner;
     }
 
-    pub(super) const fn place(&self) -> u32 {
-        self.place
+    pub(super) const fn active_index(&self) -> u32 {
+        self.active_index
     }
 
-    pub(super) const fn set_place(&mut self, place: u32) {
-        self.place = place;
+    pub(super) const fn set_active_index(&mut self, active_index: u32) {
+        self.active_index = active_index;
     }
 
-    /// Begins a round. Returns false if it was looked at in this round: the last one of the list, which was looked at, may have got the place of one that was armed.
+    /// Begins a round. Returns false if it was looked at in this round: the last one of the list, which was looked at, may have got the index of one that was armed.
     #[inline]
     pub(super) const fn begin_round(&mut self, round: u32) -> bool {
         core::mem::replace(&mut self.round, round) != round
@@ -146,7 +146,7 @@ impl Member {
         self.is_touched = true;
     }
 
-    /// Sets what is reported. Returns true if it was more than before.
+    /// Sets what is reported. Returns true if one that is armed has to be looked at: more is wanted than before, or room to send.
     pub(super) const fn set_interest(&mut self, interest: Interest) -> bool {
         let has_more = interest.readable && !self.interest.readable || interest.writable;
         self.interest = interest;
@@ -163,7 +163,7 @@ impl Member {
     }
 
     const fn armed_until_ns(&self) -> u64 {
-        if !self.is_looked_at_armed || self.keepalive_ns < self.look_at_ns {
+        if !self.looks_while_armed || self.keepalive_ns < self.look_at_ns {
             self.keepalive_ns
         } else {
             self.look_at_ns
@@ -181,7 +181,7 @@ impl Member {
 
     fn watch_again<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set) -> Result<(), C::Error> {
         self.has_moved = true;
-        self.is_looked_at_armed = connection.is_looked_at_armed(set);
+        self.looks_while_armed = connection.looks_while_armed(set);
         let number = connection.number(set);
         let is_another = self.number.replace(number) != Some(number);
         if is_another {
@@ -199,8 +199,19 @@ impl Member {
         Ok(())
     }
 
+    /// Notes that the connection is not armed, if the program has put it in the place of the one that is.
+    fn note_exchange<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set) {
+        if self.is_touched
+            && self.is_armed()
+            && self.number.is_some_and(|number| number != connection.number(set))
+        {
+            self.state = State::Active;
+        }
+    }
+
     /// Takes the request for a wake-up back, and has nobody watch it.
     pub fn release<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set) {
+        self.note_exchange(connection, set);
         if self.is_armed() {
             connection.disarm(set);
         }
@@ -210,6 +221,7 @@ impl Member {
 
     /// Has it looked at in each round from now on, and takes the request for a wake-up back. One that has ended is looked at once more: the program may have put another one here.
     pub fn activate<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set, now_ns: u64) {
+        self.note_exchange(connection, set);
         match self.state {
             State::Active => return,
             State::Armed => connection.disarm(set),
@@ -312,11 +324,11 @@ impl Member {
         if now_ns < self.look_at_ns {
             return;
         }
-        let has_unwoken = connection.has_unwoken(set);
-        let most_ns = if has_unwoken { UNANSWERED_NS } else { ANSWERED_NS };
+        let needs_regular_looks = connection.needs_regular_looks(set);
+        let most_ns = if needs_regular_looks { UNANSWERED_NS } else { ANSWERED_NS };
         let after_ns = if self.look_again_ns < most_ns {
             2 * self.look_again_ns
-        } else if has_unwoken {
+        } else if needs_regular_looks {
             self.look_again_ns
         } else {
             u64::MAX
@@ -332,7 +344,7 @@ impl Member {
         // The silence of the one that was here before is not that of this one.
         let _ = self.watch(connection, set);
         let [is_busy, has_fallen_silent] = self.keep_alive(connection, set, now_ns);
-        if self.is_armed() && self.is_looked_at_armed {
+        if self.is_armed() && self.looks_while_armed {
             // What is there is not reported by this look.
             let seen = self.seen;
             let look = self.look(connection, set);
@@ -368,7 +380,7 @@ impl Member {
             next_ns = next_ns.min(now_ns.saturating_add(part_ns.min(idle_timeout_ns - silent_ns)));
         }
         // While it is polled, what it receives may have a keepalive be due earlier.
-        if self.is_active() || connection.has_unwoken(set) {
+        if self.is_active() || connection.needs_regular_looks(set) {
             next_ns = next_ns.min(now_ns.saturating_add(TEND_AFTER_NS));
         }
         // A short idle timeout of the peer leaves no time to be late.

@@ -1,6 +1,7 @@
 //! Many connections in one thread, without I/O, clock or waiting: which one is looked at next, which ones sleep, and when each is looked at at the latest.
 //!
 //! ```text
+//! call       a call that waits: rounds, looks at everything else, rests
 //! rounds     what is active is looked at in turn, what is due when its time has come
 //!   slots    what a poller has, by keys with generations       active  those that are looked at in each round
 //!   due      times                                             member  one connection: active, armed, or ended
@@ -12,6 +13,7 @@
 //! woken: epoll, or a virtual one. Dispatch is static, since a round with few connections must cost little more than a look at a flag of each.
 
 mod active;
+mod call;
 mod due;
 mod member;
 mod naps;
@@ -24,10 +26,11 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use call::{Call, CallHost, CallRest, CallStep};
 pub use member::Member;
 pub use naps::{NAP_MAX_NS, Naps};
 pub use occupant::{Occupant, SetOf};
-pub use pace::{CallPace, CallRest, CallStep, PollerClock};
+pub use pace::PollerClock;
 pub use pollable::{Owner, Pollable, Report, Reports};
 pub use rounds::{Rounds, Woken};
 pub use single::{Arm, Single};

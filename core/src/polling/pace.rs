@@ -84,68 +84,41 @@ impl PollerClock {
     }
 }
 
-/// Rest after a round of a call that found nothing, and the look at the clock after it.
+/// Pause after a round that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallRest {
-    /// None.
+pub(super) enum Pause {
     Spin,
-    /// Give the core to other threads.
     Yield,
-    /// Sleep until something is ready or due: [`Rounds::sleep_ns`](super::Rounds::sleep_ns).
     Sleep,
-}
-
-/// Next step of a call that has looked at the clock and at what is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallStep {
-    /// Return: there is something to report, or the deadline has passed.
-    Return,
-    /// Make the next round at once: a connection became active.
-    Round,
-    /// Rest before the next round.
-    Rest(CallRest),
 }
 
 /// Rounds without anything to report in one call, which waits for that.
 #[derive(Clone, Copy, Debug)]
-pub struct CallPace {
+pub(super) struct Pace {
     wait: WaitStrategy,
     empty_rounds: u32,
 }
 
-impl CallPace {
+impl Pace {
     /// Begins a call that waits in this way.
-    #[must_use]
-    pub const fn new(wait: WaitStrategy) -> Self {
+    pub(super) const fn new(wait: WaitStrategy) -> Self {
         Self { wait, empty_rounds: 0 }
     }
 
-    /// Counts a round that found nothing. Returns true if the call is to look at the clock and at what is due, and then to [go on](Self::after_look).
+    /// Counts a round that found nothing. Returns true if the call is to look at everything else.
     #[inline]
-    #[must_use]
-    pub const fn note_empty(&mut self) -> bool {
+    pub(super) const fn note_empty(&mut self) -> bool {
         self.empty_rounds = self.empty_rounds.saturating_add(1);
         self.is_asleep() || self.empty_rounds % LOOKS_PER_CLOCK == 1
     }
 
-    /// Returns the next step after a round that found nothing, and the look behind it: whether that found something to report, whether the deadline has passed, and whether connections became active.
-    #[must_use]
-    pub const fn after_look(&self, has_reports: bool, is_late: bool, has_more_active: bool) -> CallStep {
-        if has_reports || is_late {
-            CallStep::Return
-        } else if has_more_active {
-            CallStep::Round
-        } else {
-            CallStep::Rest(self.rest())
-        }
-    }
-
-    const fn rest(&self) -> CallRest {
+    /// Returns the pause before the next round, if everything else had nothing either.
+    pub(super) const fn pause(&self) -> Pause {
         match self.wait {
-            WaitStrategy::Spin => CallRest::Spin,
-            _ if self.empty_rounds < SPIN_ROUNDS => CallRest::Spin,
-            WaitStrategy::Sleep if self.is_asleep() => CallRest::Sleep,
-            WaitStrategy::Yield | WaitStrategy::Sleep => CallRest::Yield,
+            WaitStrategy::Spin => Pause::Spin,
+            _ if self.empty_rounds < SPIN_ROUNDS => Pause::Spin,
+            WaitStrategy::Sleep if self.is_asleep() => Pause::Sleep,
+            WaitStrategy::Yield | WaitStrategy::Sleep => Pause::Yield,
         }
     }
 

@@ -44,14 +44,14 @@ pub trait Pollable {
     fn check_peer(&mut self, set: &mut Self::Set);
     /// Returns true while a job of the fabric goes on, whose end wakes nobody.
     fn has_jobs(&mut self, set: &mut Self::Set) -> bool;
-    /// Returns true if something may come while it is armed that neither wakes it, nor is there soon after it asked for a wake-up.
-    fn has_unwoken(&mut self, set: &mut Self::Set) -> bool;
+    /// Returns true if it has to be looked at regularly while it is armed: something may come that causes no wake-up, such as an acknowledgement that is repeated, or a buffer that is dropped.
+    fn needs_regular_looks(&mut self, set: &mut Self::Set) -> bool;
     /// Returns the count of the peer's activity.
     fn activity(&mut self, set: &mut Self::Set) -> u64;
     /// Returns for how long the peer may be silent, in nanoseconds.
     fn idle_timeout_ns(&mut self, set: &mut Self::Set) -> u64;
     /// Returns false if only a wake-up may bring what has arrived while it is armed: for tests, which a look at the right time would make blind.
-    fn is_looked_at_armed(&mut self, set: &mut Self::Set) -> bool {
+    fn looks_while_armed(&mut self, set: &mut Self::Set) -> bool {
         let _ = set;
         true
     }

@@ -84,10 +84,11 @@ where
 
     /// Takes out what a key names, which is stale from now on. A connection is in the set still: [`Member::release`].
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let state = self.slots.get_mut(key)?.member().map(|(member, _)| (member.state(), member.place()));
+        let state =
+            self.slots.get_mut(key)?.member().map(|(member, _)| (member.state(), member.active_index()));
         let occupant = self.slots.remove(key)?;
         match state {
-            Some((State::Active, place)) => self.leave(place),
+            Some((State::Active, index)) => self.leave(index),
             Some((State::Armed, _)) => self.armed -= 1,
             Some((State::Ended, _)) | None => {}
         }
@@ -222,7 +223,7 @@ where
             let Some((member, connection)) = occupant.member() else { return };
             if member.begin_round(self.round) {
                 member.round(connection, set, (now_ns, self.quiet_ns), |report| reports.report(key, report));
-                // Then another one has its place.
+                // Then another one has its index.
                 if !member.is_active() {
                     self.retire(slot);
                     continue;
@@ -234,11 +235,11 @@ where
 
     /// Has all active connections wait for a wake-up that have no work.
     pub fn arm_all(&mut self, set: &mut SetOf<T>, now_ns: u64) {
-        let mut place = 0;
-        while let Some(slot) = self.active.at(place) {
-            // The last one takes the place of one that is armed.
+        let mut index = 0;
+        while let Some(slot) = self.active.at(index) {
+            // The last one gets the index of one that is armed.
             let armed = self.change_at(slot, |member, connection| member.arm(connection, set, now_ns));
-            place += u32::from(armed != Some(true));
+            index += u32::from(armed != Some(true));
         }
     }
 
@@ -279,7 +280,7 @@ where
     /// Returns true while a job goes on at an active connection.
     fn has_jobs(&mut self, set: &mut SetOf<T>) -> bool {
         let Self { active, slots, .. } = self;
-        (0..active.len()).filter_map(|place| active.at(place)).any(|slot| {
+        (0..active.len()).filter_map(|index| active.at(index)).any(|slot| {
             let member = slots.at_mut(slot).and_then(|(_, occupant)| occupant.member());
             member.is_some_and(|(_, connection)| connection.has_jobs(set))
         })
@@ -311,8 +312,8 @@ where
                 return Some(changed);
             }
             (State::Armed | State::Ended, State::Active) => {
-                if let Some(place) = self.active.push(slot) {
-                    member.set_place(place);
+                if let Some(index) = self.active.push(slot) {
+                    member.set_active_index(index);
                 }
             }
             (State::Active, State::Active) | (State::Armed | State::Ended, State::Armed | State::Ended) => {}
@@ -327,18 +328,18 @@ where
     fn retire(&mut self, slot: u32) {
         let Some((_, occupant)) = self.slots.at_mut(slot) else { return };
         let Some((member, _)) = occupant.member() else { return };
-        let (place, due_ns) = (member.place(), member.due_ns());
+        let (index, due_ns) = (member.active_index(), member.due_ns());
         self.armed += u32::from(member.is_armed());
         self.due.set(slot, due_ns);
-        self.leave(place);
+        self.leave(index);
     }
 
-    /// Frees a place of the list of active ones. The last one takes it.
-    fn leave(&mut self, place: u32) {
-        if let Some(moved) = self.active.remove(place)
+    /// Frees an index of the list of active ones. The last one takes it.
+    fn leave(&mut self, index: u32) {
+        if let Some(moved) = self.active.remove(index)
             && let Some((member, _)) = self.slots.at_mut(moved).and_then(|(_, occupant)| occupant.member())
         {
-            member.set_place(place);
+            member.set_active_index(index);
         }
     }
 }

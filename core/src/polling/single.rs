@@ -92,7 +92,7 @@ impl Single {
             return self.nap(connection, set, now_ns);
         }
         self.naps.reset();
-        let at_ns = if connection.is_looked_at_armed(set) { self.member.due_ns() } else { u64::MAX };
+        let at_ns = if connection.looks_while_armed(set) { self.member.due_ns() } else { u64::MAX };
         Arm::Armed { at_ns: at_ns.min(now_ns.saturating_add(most_ns)) }
     }
 

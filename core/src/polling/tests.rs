@@ -178,16 +178,18 @@ fn one_that_is_used_again_is_tended_soon() {
 /// poller.md: without membarrier after 1, 2, 4, .. ms, and where something may come that wakes nobody for ever.
 #[test]
 fn looks_become_rarer_unless_something_wakes_nobody() {
-    for (has_unwoken, first_ms, few, many) in [(false, 1, 5, 9), (true, 100, 60, 90), (true, 1, 200, 520)] {
+    for (needs_regular_looks, first_ms, few, many) in
+        [(false, 1, 5, 9), (true, 100, 60, 90), (true, 1, 200, 520)]
+    {
         let (mut rounds, mut set, keys) = rounds(1);
         pass(&mut rounds, &mut set, 0);
         let end = fake(&mut rounds, keys[0]);
-        (end.has_unwoken, end.look_again_ns) = (has_unwoken, first_ms * MS);
+        (end.needs_regular_looks, end.look_again_ns) = (needs_regular_looks, first_ms * MS);
         rounds.arm_all(&mut set, 0);
         let looks = fake(&mut rounds, keys[0]).looks;
         pass(&mut rounds, &mut set, 5000 * MS);
         let looks = fake(&mut rounds, keys[0]).looks - looks;
-        assert!((few..=many).contains(&looks), "{has_unwoken}, {first_ms} ms: {looks} looks in 5 s");
+        assert!((few..=many).contains(&looks), "{needs_regular_looks}, {first_ms} ms: {looks} looks in 5 s");
     }
 }
 
@@ -266,7 +268,7 @@ fn a_single_one_is_armed_once_and_woken_once() {
     let woken = single.arm(&mut fake, &mut set, (Interest::default(), true), (91 * MS, u64::MAX));
     assert_eq!((woken, fake.is_armed), (Arm::Busy, false));
     // Unwanted events keep nobody busy.
-    let none = (Interest { readable: false, writable: false }, false);
+    let none = (Interest::NONE, false);
     let first = single.arm(&mut fake, &mut set, none, (92 * MS, u64::MAX));
     let second = single.arm(&mut fake, &mut set, none, (92 * MS, u64::MAX));
     assert_eq!((first, second), (Arm::Busy, Arm::Pending { at_ns: 92 * MS + 40_000 }));
@@ -313,6 +315,29 @@ fn one_that_comes_back_is_watched_again() {
     let before = set.watched.len();
     round(&mut rounds, &mut set, 0, 9);
     assert_eq!(set.watched.len(), before + 1);
+}
+
+/// A program exchanges a connection that is armed, though the call says not to.
+#[test]
+fn one_in_the_place_of_an_armed_one_is_not_disarmed() {
+    type Act = fn(&mut Single, &mut Fake, &mut FakeSet);
+    let acts: [Act; 3] = [
+        |single, other, set| {
+            let arm = single.arm(other, set, (Interest::DEFAULT, true), (MS, u64::MAX));
+            assert!(matches!(arm, Arm::Armed { .. }) && other.is_armed);
+        },
+        |single, other, set| single.member().activate(other, set, MS),
+        |single, other, set| single.member().release(other, set),
+    ];
+    for act in acts {
+        let (mut set, mut end) = (FakeSet::default(), Fake::default());
+        let mut single = Single::new(Owner { set: 1, number: 0 }, &mut end, &mut set, 0).unwrap();
+        let arm = single.arm(&mut end, &mut set, (Interest::DEFAULT, false), (0, u64::MAX));
+        assert!(matches!(arm, Arm::Armed { .. }));
+        single.member().touch();
+        let mut other = Fake { number: 5, ..Fake::default() };
+        act(&mut single, &mut other, &mut set);
+    }
 }
 
 /// This process and its peer are stopped for an hour, between two looks, and the idle timeout is shorter than the time between two keepalives.

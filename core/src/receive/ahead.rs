@@ -1,4 +1,5 @@
-//! Look-ahead that consumes nothing: a copy of the receiver reads on from the head, and is dropped. Only fields of the copy change.
+//! Look-ahead that consumes nothing: a copy of the receiver reads on from the head. It is dropped, or takes the
+//! place of the receiver once it has found what the call takes (`take_loan`).
 
 use super::{Chunk, Head, Open, Receiver, Way};
 use crate::error::ProtocolError;
@@ -11,7 +12,7 @@ use crate::wire::sequence::is_before;
 pub(super) enum Behind<F: Fabric> {
     /// Nothing, or a part of the last chunk, is here.
     Late,
-    /// Another chunk than the transfer's last is next.
+    /// What is next is not the transfer's last chunk, or that one waits for a CTS or is still to be announced.
     Other,
     /// It is here, and `ahead` is this half with it at the head.
     Here { ahead: Receiver<F>, last: Chunk },

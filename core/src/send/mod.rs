@@ -305,8 +305,8 @@ impl<F: Fabric> Sender<F> {
         self.free() >= self.to_end().min(self.laps.blocks())
     }
 
-    /// Returns the bytes that the next call may have at hand for blocks: what is left of the open message, or any number of a stream. What goes past the
-    /// ring takes one block at its end.
+    /// Returns the bytes that the next call may have at hand for blocks: what is left of the open message, or any number of a stream. For remote writes and split messages it is
+    /// 1, since any room will do for what they put into the ring.
     pub(crate) fn left_for_blocks(&self) -> u64 {
         match &self.open {
             Some(open) if open.remote.is_some() || open.split.is_some() => 1,

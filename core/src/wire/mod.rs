@@ -1,8 +1,8 @@
 //! The wire format: lines, layout, headers, control messages, acknowledgements and notifications, as values and pure
 //! arithmetic. wire.md 2 to 5.
 //!
-//! This module does not depend on a fabric. A [`Fabric`](crate::Fabric) decides how a line gets into memory and is read; [`word`] has
-//! the memory orderings for those whose memory both ends share.
+//! This module does not depend on a fabric. A [`Fabric`](crate::Fabric) decides how a line gets into memory and is read;
+//! [`atomics`](crate::atomics) has the memory orderings for those whose memory both ends share.
 
 pub(crate) mod ack;
 pub(crate) mod arrival;
@@ -16,10 +16,7 @@ pub(crate) mod marks;
 pub(crate) mod notification;
 pub(crate) mod part;
 pub(crate) mod sequence;
-pub mod sequence_lock;
-pub mod sleep_word;
 pub(crate) mod timing;
-pub mod word;
 
 /// CRC32C of private memory, which checked flags need. Each fabric computes it ([`Fabric::crc`](crate::Fabric::crc)).
 pub(crate) trait Crc32c {

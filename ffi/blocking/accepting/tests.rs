@@ -1,6 +1,6 @@
-//! Room in the budget, which half-open connections give up for others of the same kind of memory.
+//! Room in the budget, which half-open connections give up for others of the same kind of memory, and the time of a try.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 use superpipe_core::driver::EVICTION_SILENCE_NS;
@@ -84,7 +84,7 @@ fn shares_of_one_kind_make_no_room_for_the_other() {
         let mut acceptor = acceptor("kinds");
         admit(&mut acceptor, held, LARGE, None);
         let is_refused = admit(&mut acceptor, lacked, 0, Some(LARGE / 2));
-        assert!(acceptor.turn(0, 0).unwrap().is_none());
+        assert!(acceptor.turn(0, (0, TURN_NS)).unwrap().is_none());
         assert!(is_refused.load(Ordering::Relaxed), "{held:?} cannot become {lacked:?}");
         assert_eq!(acceptor.half_open.len(), 2, "nobody was dropped for it");
     }
@@ -96,7 +96,7 @@ fn a_wait_for_one_kind_does_not_delay_the_other() {
     admit(&mut acceptor, MemoryKind::Registered, LARGE, None);
     let waits = admit(&mut acceptor, MemoryKind::Registered, 0, Some(LARGE / 2));
     let refused = admit(&mut acceptor, MemoryKind::Shared, 0, Some(LARGE / 2));
-    assert!(acceptor.turn(0, 0).unwrap().is_none());
+    assert!(acceptor.turn(0, (0, TURN_NS)).unwrap().is_none());
     let [waits, refused] = [waits, refused].map(|it| it.load(Ordering::Relaxed));
     assert!(!waits, "the holder was not silent for long, and may still give its share up");
     assert!(refused, "no share is of its kind");
@@ -114,7 +114,7 @@ fn the_first_silent_of_the_kind_is_dropped() {
     acceptor.clock.begin();
     while acceptor.half_open.len() == 3 {
         assert!(until(begun + 60_000_000_000) > 0, "nobody was dropped");
-        assert!(acceptor.turn(1_000_000, 0).unwrap().is_none());
+        assert!(acceptor.turn(1_000_000, (0, TURN_NS)).unwrap().is_none());
     }
     let kinds: Vec<_> =
         acceptor.half_open.iter().map(|opening| (opening.memory_kind(), opening.share_bytes())).collect();
@@ -136,4 +136,61 @@ fn memory_that_was_waited_for_leaves_the_peer_its_time() {
         |after_ns| acceptor.half_open.silent(Nanos(listened_ns + EVICTION_SILENCE_NS + after_ns), |_| true);
     assert_eq!(silent(WORK_NS - 1), None, "it provisions memory");
     assert_eq!(silent(WORK_NS), Some(1));
+}
+
+/// Attack: peers that answer in time for the next turn, each of which takes a while.
+#[derive(Debug)]
+struct Restless(Arc<AtomicU32>);
+
+impl PendingConnection for Restless {
+    fn drive(&mut self, _: u64, _: bool) -> OpenProgress {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let begun = monotonic_ns();
+        while monotonic_ns() < begun + 50_000 {}
+        OpenProgress::Pending
+    }
+
+    fn interests(&self) -> [PollFd<'_>; 2] {
+        [PollFd::none(); 2]
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        0
+    }
+
+    fn steps(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).into()
+    }
+
+    fn work_ns(&self) -> u64 {
+        0
+    }
+
+    fn memory_kind(&self) -> MemoryKind {
+        MemoryKind::Shared
+    }
+
+    fn share_bytes(&self) -> u64 {
+        0
+    }
+
+    fn lacks(&self) -> Option<u64> {
+        None
+    }
+
+    fn refuse(&mut self) {}
+}
+
+#[test]
+fn peers_that_always_have_work_do_not_hold_a_try() {
+    let (mut acceptor, driven) = (acceptor("restless"), Arc::new(AtomicU32::new(0)));
+    for _ in 0..HALF_OPEN_MAX {
+        let restless = Box::new(Restless(Arc::clone(&driven)));
+        assert!(acceptor.half_open.admit(restless, acceptor.clock.listened()).is_ok());
+    }
+    assert!(acceptor.try_accept().unwrap().is_none());
+    assert!(acceptor.has_more());
+    // 50 us each, and 1 ms for all: with one turn's more than that there is time for 40.
+    let driven = driven.load(Ordering::Relaxed);
+    assert!(driven <= 40, "{driven} steps of 50 us in a call that does not wait");
 }

@@ -453,7 +453,7 @@ unsafe impl HostFabric for Shm {
         longest_ns.map(|longest_ns| timeout_ns.min(longest_ns).min(most_ns)).ok_or(SleepEnd::Poll)
     }
 
-    fn has_unwoken(&self, link: &ShmLink) -> bool {
+    fn needs_regular_looks(&self, link: &ShmLink) -> bool {
         link.is_starved() || link.exposing_ref().is_some_and(Exposing::has_own)
     }
 

@@ -11,10 +11,11 @@
 //!
 //! The barrier also runs on the sender's core, between the sleeper's store and its check. So either the check finds the
 //! data, or the sender's load finds the sleep. This requires that both processes have registered with membarrier. Otherwise
-//! the sender's store may still be pending while it reads AWAKE: then no sleep lasts longer than 1 ms.
+//! the sender's store may still be pending while it reads AWAKE: then no sleep of a call that waits lasts longer than 1 ms, and a
+//! poller looks after 1 ms, 2 ms, .. 100 ms.
 //!
 //! Sleeps are numbered, so that a late sender does not end a sleep that it has not woken. A hostile peer can wake this end
-//! without reason or not at all, which costs only its own time: no sleep lasts longer than 100 ms.
+//! without reason or not at all, which costs only its own time: no sleep of a call that waits lasts longer than 100 ms.
 //!
 //! **Two threads may sleep at a time**, the halves of one connection, each between a [`begin`](Sleeper::begin) and an
 //! [`end`](Sleeper::end) that do not overlap with the other's. While one sleeps, the other keeps its number: a sender that
@@ -36,7 +37,7 @@ use superpipe_core::{CONTROL_PAGE_BYTES, control_page, sleep_word};
 /// The packet that wakes. Any other packet is a message for [`Socket::receive`], and also ends a sleep. So does one with a registered buffer,
 /// where the peer may send such packets; it is taken in.
 pub const WAKE: [u8; 1] = sent_buffers::WAKE;
-/// Longest sleep: a bound on the delay by a signal just before it, by a peer that does not wake this end, or by a virtual machine that
+/// Longest sleep of a call that waits: a bound on the delay by a signal just before it, by a peer that does not wake this end, or by a virtual machine that
 /// loses a membarrier (docs/architecture/waiting.md). The driver lets no sleep last longer than 50 ms.
 pub const SLEEP_NS_MAX: u64 = 100_000_000;
 /// Longest sleep without membarrier: the delay of a message whose sender read AWAKE while its store was not yet visible. Longer ones would

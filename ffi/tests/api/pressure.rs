@@ -349,7 +349,7 @@ fn clients_that_lack_memory_hold_up_nobody() {
     let mut refused = hello();
     (refused[10], refused[11]) = (5, 3);
     let mut packet = [0; 256];
-    let mut refuse = |poller: &mut Poller, events: &mut PollEvents| {
+    let mut refuse = |poller: &mut Poller, events: &mut PollEvents, with_another: bool| {
         let socket = stranger(&path);
         socket.send(&hello(), None).unwrap();
         let begun = Instant::now();
@@ -357,6 +357,8 @@ fn clients_that_lack_memory_hold_up_nobody() {
             poller.poll(events, Duration::from_millis(1)).unwrap();
             assert!(begun.elapsed() < DEADLINE, "no WELCOME");
         }
+        // It waits to be accepted while the refusal is read.
+        let another = with_another.then(|| stranger(&path));
         socket.send(&refused, None).unwrap();
         let failed = |events: &PollEvents| {
             events.iter().any(|event| matches!(event, PollEvent::AcceptFailed { kind: ErrorKind::Limit, .. }))
@@ -365,23 +367,24 @@ fn clients_that_lack_memory_hold_up_nobody() {
             poller.poll(events, Duration::from_millis(1)).unwrap();
             assert!(begun.elapsed() < DEADLINE, "the refusal is not told");
         }
+        another
     };
-    // The pauses after them double.
+    // Pauses after errors of this end would double, up to 1 s.
     for _ in 0..8 {
-        refuse(&mut poller, &mut events);
+        refuse(&mut poller, &mut events, false);
     }
+    let is_welcome = |poller: &mut Poller, events: &mut PollEvents, socket: Socket, which| {
+        socket.send(&hello(), None).unwrap();
+        let (since, mut welcome) = (Instant::now(), [0; 256]);
+        while socket.try_receive(&mut welcome).unwrap().is_none() {
+            poller.poll(events, Duration::from_millis(1)).unwrap();
+            assert!(since.elapsed() < Duration::from_millis(500), "{which} waits for those that refuse");
+        }
+    };
+    let comes = refuse(&mut poller, &mut events, true).unwrap();
+    is_welcome(&mut poller, &mut events, comes, "one that comes meanwhile");
     let begun = stranger(&path);
     poller.poll(&mut events, Duration::from_millis(20)).unwrap();
-    refuse(&mut poller, &mut events);
-    begun.send(&hello(), None).unwrap();
-    let since = Instant::now();
-    let mut welcome = [0; 256];
-    while begun.try_receive(&mut welcome).unwrap().is_none() {
-        poller.poll(&mut events, Duration::from_millis(1)).unwrap();
-        // Looked at every 10 ms.
-        assert!(
-            since.elapsed() < Duration::from_millis(500),
-            "one that has begun waits for those that refuse"
-        );
-    }
+    refuse(&mut poller, &mut events, false);
+    is_welcome(&mut poller, &mut events, begun, "one that has begun");
 }

@@ -87,7 +87,7 @@ impl Clients {
             for event in &events {
                 match event {
                     PollEvent::Connected { connection } => {
-                        self.poller.connection(connection).unwrap().look_while_armed(false);
+                        self.poller.connection(connection).unwrap().set_looks_while_armed(false);
                         self.ask(connection);
                     }
                     PollEvent::Readable { connection } => self.take_answer(connection),

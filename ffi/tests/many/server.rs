@@ -77,7 +77,7 @@ impl Server {
             // The process is in its first question.
             PollEvent::Accepted { connection, .. } => {
                 // Only a wake-up brings what arrives while it sleeps.
-                self.poller.connection(connection).unwrap().look_while_armed(false);
+                self.poller.connection(connection).unwrap().set_looks_while_armed(false);
                 self.clients.insert(connection, Client { process: 0, answers: 0 });
             }
             PollEvent::Readable { connection } => self.answer(connection),

@@ -242,7 +242,7 @@ fn a_connection_goes_from_set_to_set() {
     let [a, b] = [first.adopt(one).unwrap(), second.adopt(other).unwrap()];
     let mut waitable = third.into_waitable().unwrap();
     for end in [first.connection(a).unwrap(), second.connection(b).unwrap(), waitable.connection()] {
-        end.look_while_armed(false);
+        end.set_looks_while_armed(false);
     }
     let mut events = PollEvents::with_capacity(0);
     let mut room = [0; 64];

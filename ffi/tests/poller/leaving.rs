@@ -62,7 +62,7 @@ fn those_that_left_and_those_that_stay_are_woken() {
                 PollEvent::Accepted { connection, .. } => {
                     accepted += 1;
                     // Only a wake-up brings what arrives while it sleeps.
-                    poller.connection(connection).unwrap().look_while_armed(false);
+                    poller.connection(connection).unwrap().set_looks_while_armed(false);
                     if accepted % 2 == 0 {
                         let connection = poller.remove(connection).unwrap();
                         left.push(scope.spawn(|| serve_alone(connection)));
@@ -133,7 +133,7 @@ fn one_that_left_is_woken_in_any_poller() {
         let mut keys: Vec<Key> = Vec::new();
         poll_until(&mut first, |poller, event| {
             if let PollEvent::Accepted { connection, .. } = event {
-                poller.connection(connection).unwrap().look_while_armed(false);
+                poller.connection(connection).unwrap().set_looks_while_armed(false);
                 keys.push(connection);
             }
             keys.len() == 2

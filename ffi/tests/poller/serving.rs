@@ -167,7 +167,7 @@ fn what_is_not_wanted_waits() {
         let mut accepted = None;
         poll_until(&mut poller, |poller, event| {
             if let PollEvent::Accepted { connection, .. } = event {
-                assert!(poller.set_interest(connection, Interest { readable: false, writable: false }));
+                assert!(poller.set_interest(connection, Interest::NONE));
                 accepted = Some(connection);
             }
             accepted.is_some()

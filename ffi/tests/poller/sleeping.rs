@@ -27,7 +27,7 @@ fn no_wake_up_is_lost_at_any_moment() {
                 });
             }
             // So a lost wake-up is not found in another way, and the client waits for ever.
-            serve_prepared(&mut poller, 3, |connection| connection.look_while_armed(false));
+            serve_prepared(&mut poller, 3, |connection| connection.set_looks_while_armed(false));
         });
     }
 }

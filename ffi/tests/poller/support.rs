@@ -13,7 +13,7 @@ use superpipe::{
 /// Ten times as long as a test takes on a busy host.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Returns an address at which nobody listens, or any free port of the RDMA device whose address SUPERPIPE_RDMA is (vm/tests/many).
+/// Returns an address at which nobody listens, or any free port of the RDMA device whose address SUPERPIPE_RDMA is (vm/tests/pollers).
 pub(crate) fn address() -> Address {
     if let Ok(host) = std::env::var("SUPERPIPE_RDMA") {
         return Address::Rdma { host, port: 0 };

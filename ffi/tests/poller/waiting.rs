@@ -78,7 +78,7 @@ fn pair(options: Options) -> [WaitableConnection; 2] {
 fn a_descriptor_tells_of_each_message_and_of_the_end() {
     let [mut one, mut other] = pair(Options::default());
     for end in [&mut one, &mut other] {
-        end.connection().look_while_armed(false);
+        end.connection().set_looks_while_armed(false);
     }
     let echoing = thread::spawn(move || {
         let mut room = vec![0; 64 << 10];
@@ -168,7 +168,7 @@ fn what_is_not_wanted_makes_no_busy_loop() {
     let [mut one, mut other] = pair(Options::default());
     send(&mut other, b"later");
     thread::sleep(Duration::from_millis(5));
-    let none = Interest { readable: false, writable: false };
+    let none = Interest::NONE;
     let busy = (0..50).filter(|_| match one.arm(none) {
         Arming::Busy => true,
         Arming::Pending => {
@@ -396,7 +396,7 @@ fn a_pollers_descriptor_can_be_watched_for_changes() {
         let mut accepted = Vec::new();
         poll_until(&mut poller, |poller, event| {
             if let PollEvent::Accepted { connection, .. } = event {
-                poller.connection(connection).unwrap().look_while_armed(false);
+                poller.connection(connection).unwrap().set_looks_while_armed(false);
                 accepted.push(connection);
             }
             accepted.len() == 2

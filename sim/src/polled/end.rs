@@ -79,7 +79,7 @@ impl Pollable for End {
         net.with(self.name(), |driver, _| driver.has_jobs())
     }
 
-    fn has_unwoken(&mut self, _: &mut Net) -> bool {
+    fn needs_regular_looks(&mut self, _: &mut Net) -> bool {
         false
     }
 

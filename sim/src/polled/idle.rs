@@ -63,10 +63,9 @@ pub fn idle_costs(idle: usize, messages: u32) -> IdleCosts {
     let mut turns = Turns::new([0, SETTLED_NS].into_iter());
     let mut costs = IdleCosts { looks: 0, messages: 0, idle_looks: 0, idle_ns: IDLE_NS };
     let (mut looks_before, mut idle_from_ns) = (None, None);
-    while let Some((actor, at_ns)) = turns.pop() {
-        while net.world.run_events(at_ns).is_some() {}
-        let clock_ns = net.world.clock_ns(actor);
-        net.world.wait(actor, at_ns.saturating_sub(clock_ns));
+    while let Some(turn) = turns.pop() {
+        let (actor, at_ns) = turn;
+        Turns::begin(&mut net, turn);
         if idle_from_ns.is_some_and(|from_ns| at_ns > from_ns + IDLE_NS) {
             break;
         }
@@ -83,16 +82,7 @@ pub fn idle_costs(idle: usize, messages: u32) -> IdleCosts {
             idle_from_ns = Some(at_ns);
             looks_before = Some(net.looks);
         }
-        let next = match next {
-            Next::Sleep(until_ns) => Next::Sleep(until_ns.min(net.next_report_ns(actor).max(at_ns))),
-            next => next,
-        };
-        turns.set(actor, next);
-        for (set, at_ns) in core::mem::take(&mut net.poked) {
-            if set < 2 {
-                turns.poke(set, at_ns);
-            }
-        }
+        turns.end(&mut net, turn, next);
     }
     costs.idle_looks = net.looks - looks_before.unwrap_or_default();
     costs

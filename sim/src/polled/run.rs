@@ -45,14 +45,13 @@ fn play(case: &PolledCase) -> Result<PolledOutcome, String> {
         case.clients.iter().enumerate().map(|(pair, plan)| Client::new(pair, *plan)).collect();
     let mut turns = Turns::new((0..=count).map(|host| net.world.clock_ns(host)));
     let mut number = 0;
-    while let Some((actor, at_ns)) = turns.pop() {
+    while let Some(turn) = turns.pop() {
+        let (actor, at_ns) = turn;
         number += 1;
         if number > TURNS_MAX || at_ns > LIMIT_NS {
             return Err(format!("not over after {number} turns and {at_ns} ns: {:?}", server.places));
         }
-        while net.world.run_events(at_ns).is_some() {}
-        let clock_ns = net.world.clock_ns(actor);
-        net.world.wait(actor, at_ns.saturating_sub(clock_ns));
+        Turns::begin(&mut net, turn);
         let next = match actor.checked_sub(1) {
             None => server.turn(&mut net),
             Some(pair) => {
@@ -63,14 +62,7 @@ fn play(case: &PolledCase) -> Result<PolledOutcome, String> {
                 next
             }
         };
-        let next = match next {
-            Next::Sleep(until_ns) => Next::Sleep(until_ns.min(net.next_report_ns(actor).max(at_ns))),
-            next => next,
-        };
-        turns.set(actor, next);
-        for (set, at_ns) in core::mem::take(&mut net.poked) {
-            turns.poke(set, at_ns);
-        }
+        turns.end(&mut net, turn, next);
     }
     let is_left = |pair: &usize| [SERVER, CLIENT].into_iter().any(|side| !net.is_gone((*pair, side)));
     if let Some(pair) = (0..count).find(is_left) {

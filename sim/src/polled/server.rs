@@ -1,13 +1,10 @@
-//! A program with a poller. It answers each message, in the loop of `Poller::poll`, and now and then does something else with its connections.
+//! A program with a poller. It answers each message, in core's [`Call`], and now and then does something else with its connections.
 
 mod acts;
-
-use core::ops::ControlFlow;
+mod host;
 
 use superpipe_core::driver::{Interest, WaitStrategy};
-use superpipe_core::polling::{
-    CallPace, CallRest, CallStep, Key, Member, Naps, PollerClock, Report, Reports, Rounds, Slot, Woken,
-};
+use superpipe_core::polling::{Call, CallRest, CallStep, Key, Member, PollerClock, Report, Rounds, Slot};
 
 use super::case::PolledCase;
 use super::coverage::{PollCase, PolledState};
@@ -15,6 +12,7 @@ use super::end::{End, Place};
 use super::fairness::{Events, Fairness};
 use super::net::{Net, SERVER};
 use super::turns::Next;
+use host::Host;
 
 /// Time of a round, besides its looks.
 const ROUND_NS: u64 = 40;
@@ -47,8 +45,9 @@ pub(super) struct Server {
     case: PolledCase,
     pub(super) places: Places,
     clock: PollerClock,
-    /// The call under way, with its deadline.
-    call: Option<(CallPace, Naps, u64)>,
+    /// The call under way, and when it ends.
+    call: Option<Call>,
+    deadline_ns: u64,
     has_slept: bool,
     events: Events,
     fairness: Fairness,
@@ -69,6 +68,7 @@ impl Server {
             places: Rounds::new(0, case.quiet_ns, memory),
             clock: PollerClock::new(0),
             call: None,
+            deadline_ns: 0,
             has_slept: false,
             events: Events { reports: Vec::new(), room: case.room },
             fairness: Fairness::new(case.clients.len()),
@@ -85,33 +85,38 @@ impl Server {
         }
     }
 
-    /// Makes one step of the loop of a call: a round, and the rest after it.
+    /// Makes one step of a call: a round, and the rest after it.
     pub(super) fn turn(&mut self, net: &mut Net) -> Next {
-        if core::mem::take(&mut self.has_slept) {
-            self.clock.note(net.world.clock_ns(0));
-            self.take_ready(net);
-        }
-        let (mut pace, mut naps, deadline_ns) = match self.call {
+        let mut call = match self.call.take() {
             Some(call) => call,
             None => self.begin_call(net),
         };
-        if self.clock.begin_round(self.places.active_count()) {
-            self.look_at_rest(net);
+        let has_slept = core::mem::take(&mut self.has_slept);
+        let mut host = Host { server: self, net };
+        if has_slept {
+            call.woken(&mut host);
         }
-        self.places.round(net, self.clock.fresh_ns(), &mut self.events);
-        net.world.spend(0, ROUND_NS);
-        let next = match self.after_round(net, &mut pace, &mut naps, deadline_ns) {
-            ControlFlow::Continue(next) => {
-                self.call = Some((pace, naps, deadline_ns));
-                return next;
+        let step = call.round(&mut host);
+        self.call = Some(call);
+        let now_ns = net.world.clock_ns(0);
+        match step {
+            CallStep::Return | CallStep::Interrupted => {
+                self.call = None;
+                self.end_call(net)
             }
-            ControlFlow::Break(()) => self.end_call(net),
-        };
-        self.call = None;
-        next
+            CallStep::Round | CallStep::Rest(CallRest::Spin) => Next::At(now_ns),
+            CallStep::Rest(CallRest::Yield) => {
+                let most_ns = YIELD_NS[usize::from(self.case.wait == WaitStrategy::Sleep)];
+                Next::At(now_ns + net.rng.below(most_ns) as u64)
+            }
+            CallStep::Rest(CallRest::Sleep(sleep_ns)) => {
+                self.has_slept = true;
+                Next::Sleep(now_ns + sleep_ns)
+            }
+        }
     }
 
-    fn begin_call(&mut self, net: &mut Net) -> (CallPace, Naps, u64) {
+    fn begin_call(&mut self, net: &mut Net) -> Call {
         self.take_in(net);
         let now_ns = net.world.clock_ns(0);
         self.ready.clear();
@@ -125,88 +130,9 @@ impl Server {
         }
         self.events.reports.clear();
         let timeout_ns = DEADLINES_NS[net.rng.below(DEADLINES_NS.len())];
-        if self.clock.begin_call() {
-            self.look_at_rest(net);
-        }
-        (CallPace::new(self.case.wait), Naps::default(), now_ns + timeout_ns)
-    }
-
-    /// Takes the next step of a call after a round: the end of the call, or a rest.
-    fn after_round(
-        &mut self,
-        net: &mut Net,
-        pace: &mut CallPace,
-        naps: &mut Naps,
-        deadline_ns: u64,
-    ) -> ControlFlow<(), Next> {
-        if !self.events.reports.is_empty() {
-            return ControlFlow::Break(());
-        }
-        let at_once = ControlFlow::Continue(Next::At(net.world.clock_ns(0)));
-        if !pace.note_empty() {
-            return at_once;
-        }
-        if self.clock.fresh_ns().is_none() {
-            self.clock.note(net.world.clock_ns(0));
-        }
-        let active = self.places.active_count();
-        if active > 0 {
-            self.look_at_rest(net);
-        }
-        let now_ns = self.clock.now_ns();
-        let has_more_active = self.places.active_count() > active;
-        match pace.after_look(!self.events.reports.is_empty(), now_ns >= deadline_ns, has_more_active) {
-            CallStep::Return => ControlFlow::Break(()),
-            CallStep::Round | CallStep::Rest(CallRest::Spin) => at_once,
-            CallStep::Rest(CallRest::Yield) => {
-                let most_ns = YIELD_NS[usize::from(self.case.wait == WaitStrategy::Sleep)];
-                let yielded_ns = net.rng.below(most_ns) as u64;
-                ControlFlow::Continue(Next::At(net.world.clock_ns(0) + yielded_ns))
-            }
-            CallStep::Rest(CallRest::Sleep) => {
-                let due_ns = self.places.sleep_ns(net, now_ns, naps);
-                let sleep_ns = due_ns.min(deadline_ns - now_ns);
-                if sleep_ns == 0 {
-                    return ControlFlow::Continue(Next::At(net.world.clock_ns(0)));
-                }
-                self.has_slept = true;
-                ControlFlow::Continue(Next::Sleep(net.world.clock_ns(0) + sleep_ns))
-            }
-        }
-    }
-
-    fn look_at_rest(&mut self, net: &mut Net) {
-        self.clock.note(net.world.clock_ns(0));
-        if self.clock.is_set_due(self.places.active_count()) {
-            self.take_ready(net);
-            // What became visible meanwhile is there for the looks that follow.
-            while net.world.run_events(net.world.clock_ns(0)).is_some() {}
-        }
-        let now_ns = self.clock.now_ns();
-        if now_ns < self.places.earliest_ns() {
-            return;
-        }
-        while let Some(key) = self.places.take_due(now_ns, self.events.has_room()) {
-            let before = self.state(key);
-            self.places.tend(key, net, now_ns, &mut self.events);
-            net.coverage.count(PollCase::Tended, before);
-            if before == PolledState::Armed && self.state(key) == PolledState::Active {
-                net.coverage.count(PollCase::FoundByLook, before);
-            }
-        }
-    }
-
-    fn take_ready(&mut self, net: &mut Net) {
-        self.clock.note_set();
-        let now_ns = net.world.clock_ns(0);
-        for number in net.take_reports(0, now_ns) {
-            let key = self.keys.iter().copied().find(|key| Places::number(*key) == number);
-            let case = if key.is_some() { PollCase::Reported } else { PollCase::ReportedStale };
-            net.coverage.count(case, key.map_or_else(|| self.state_of_number(number), |key| self.state(key)));
-            let woken = self.places.wake(number, net, self.clock.now_ns());
-            assert!(key.is_some() || woken == Woken::Stale, "a stale report wakes another connection");
-            assert!(key.is_none() || matches!(woken, Woken::Armed | Woken::Polled), "a report is for nobody");
-        }
+        self.deadline_ns = now_ns + timeout_ns;
+        let wait = self.case.wait;
+        Call::begin(&mut Host { server: self, net }, wait, timeout_ns == 0)
     }
 
     /// Returns the state of a connection.
@@ -265,7 +191,7 @@ impl Server {
                 Report::Readable => self.answer(net, key, pair),
                 Report::Writable => self.send_answers(net, key, pair),
                 Report::Silent => self.note_silent(net, key, pair),
-                Report::Ended => self.note_end(net, key, pair),
+                Report::Ended => self.note_end(net, pair),
             }
         }
         self.replace_silent(net, &reports);
@@ -375,12 +301,11 @@ impl Server {
     }
 
     /// Takes what is left of a connection that has ended.
-    fn note_end(&mut self, net: &mut Net, key: Key, pair: usize) {
+    fn note_end(&mut self, net: &mut Net, pair: usize) {
         while net.take((pair, SERVER)) {}
         let flow = &net.pairs[pair].flows[SERVER];
         assert!(flow.is_empty(), "connection {pair} has ended, and not all was taken");
         self.served[pair].remove_in = Some(net.rng.below(LATER_CALLS));
-        let _ = key;
     }
 
     /// Does what was put off.

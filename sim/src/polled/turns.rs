@@ -3,6 +3,8 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::net::Net;
+
 /// Next step of an actor after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -42,16 +44,37 @@ impl Turns {
     }
 
     /// Sets what an actor does next.
-    pub(super) fn set(&mut self, actor: usize, next: Next) {
+    fn set(&mut self, actor: usize, next: Next) {
         self.next[actor] = next;
         if let Next::At(at_ns) | Next::Sleep(at_ns) = next {
             self.heap.push(Reverse((at_ns, actor)));
         }
     }
 
-    /// Ends the sleep of an actor whose set has something to report from a time on.
-    pub(super) fn poke(&mut self, actor: usize, at_ns: u64) {
-        if matches!(self.next[actor], Next::Sleep(next_ns) if at_ns < next_ns) {
+    /// Brings the network to the time of a turn.
+    pub(super) fn begin(net: &mut Net, (actor, at_ns): (usize, u64)) {
+        while net.world.run_events(at_ns).is_some() {}
+        let clock_ns = net.world.clock_ns(actor);
+        net.world.wait(actor, at_ns.saturating_sub(clock_ns));
+    }
+
+    /// Sets what an actor does after its turn, and ends the sleeps of those whose sets report something that the turn did.
+    pub(super) fn end(&mut self, net: &mut Net, (actor, at_ns): (usize, u64), next: Next) {
+        self.set(
+            actor,
+            match next {
+                Next::Sleep(until_ns) => Next::Sleep(until_ns.min(net.next_report_ns(actor).max(at_ns))),
+                next => next,
+            },
+        );
+        for (set, at_ns) in core::mem::take(&mut net.poked) {
+            self.poke(set, at_ns);
+        }
+    }
+
+    /// Ends the sleep of an actor whose set has something to report from a time on. Some actors have no turns.
+    fn poke(&mut self, actor: usize, at_ns: u64) {
+        if matches!(self.next.get(actor), Some(Next::Sleep(next_ns)) if at_ns < *next_ns) {
             self.set(actor, Next::Sleep(at_ns));
         }
     }

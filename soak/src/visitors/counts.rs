@@ -1,4 +1,4 @@
-//! Counts of what has occurred, all of which has to occur.
+//! Counts of what has occurred, and of what should have.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Tokio,
     Poller,
     Stopped,
-    /// a visitor was killed while its connections were open
+    /// a visitor was killed
     Killed,
     /// a connection was closed by its visitor
     Closed,

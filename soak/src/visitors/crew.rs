@@ -10,7 +10,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::HANG_TIMEOUT;
 use super::counts::{Counts, Event};
-use super::message::Id;
 use super::options::Kind;
 use crate::random::Random;
 
@@ -39,7 +38,7 @@ pub(crate) struct Crew {
     present: Vec<Visitor>,
     next_number: u32,
     next_strike: Instant,
-    /// True for those that were killed, by their numbers.
+    /// True for those that were killed, by their processes.
     killed: HashMap<u32, bool>,
 }
 
@@ -61,9 +60,9 @@ impl Crew {
         self.present.len()
     }
 
-    /// Returns true if a connection's visitor was killed. `None`: there is no such visitor.
-    pub(crate) fn was_killed(&self, id: Id) -> Option<bool> {
-        self.killed.get(&id.visitor()).copied()
+    /// Returns true if the visitor that is, or was, this process was killed. `None`: there is no such visitor.
+    pub(crate) fn was_killed(&self, process: u32) -> Option<bool> {
+        self.killed.get(&process).copied()
     }
 
     /// Starts visitors until there are so many.
@@ -81,6 +80,7 @@ impl Crew {
                     .spawn()
             });
             let child = started.map_err(|error| format!("cannot start a visitor: {error}"))?;
+            self.killed.insert(child.id(), false);
             self.present.push(Visitor {
                 child,
                 number,
@@ -89,7 +89,6 @@ impl Crew {
                 stopped_until: None,
                 is_killed: false,
             });
-            self.killed.insert(number, false);
             self.next_number += 1;
             counts.add(match kind {
                 Kind::Blocking => Event::Blocking,
@@ -116,7 +115,8 @@ impl Crew {
         let visitor = &mut self.present[index];
         if self.random.chance(KILLS_PERCENT) && !visitor.is_killed {
             visitor.is_killed = true;
-            self.killed.insert(visitor.number, true);
+            self.killed.insert(visitor.child.id(), true);
+            counts.add(Event::Killed);
             // It may have ended meanwhile.
             let _ = visitor.child.kill();
         } else if visitor.stopped_until.is_none() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use superpipe::{
-    Address, Connection, ErrorKind, Interest, Key, Options, PollEvent, PollEvents, Poller, PollerOptions,
-    Reason,
+    Address, Connection, ErrorKind, Interest, Key, Options, Peer, PeerCred, PollEvent, PollEvents, Poller,
+    PollerOptions, Reason,
 };
 
 use super::HANG_TIMEOUT;
@@ -210,16 +210,15 @@ impl<'a> Host<'a> {
                 return Err(text);
             }
         }
-        // One that was killed before its first message has no name.
-        let was_killed = talk.id.map(|id| self.crew.was_killed(id).ok_or(format!("{id:?} is no visitor")));
-        let was_killed = was_killed.transpose()?.unwrap_or(true);
+        // By the process, since one that ended before its first message has told no name.
+        let Peer::Process(PeerCred { pid, .. }) = connection.peer() else {
+            return Err(format!("{:?} is of no process of this host", talk.id));
+        };
+        let was_killed = self.crew.was_killed(pid).ok_or_else(|| format!("process {pid} is no visitor"))?;
         match kind {
             ErrorKind::Closed(Reason::DONE) => self.counts.add(Event::Closed),
             ErrorKind::PeerLost if was_killed => self.counts.add(Event::Lost),
             other => return Err(format!("{:?}, whose visitor was not killed, ended with {other}", talk.id)),
-        }
-        if was_killed {
-            self.counts.add(Event::Killed);
         }
         drop(connection);
         self.stale.push_back(key);

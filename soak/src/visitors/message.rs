@@ -37,11 +37,6 @@ impl Id {
         Self(visitor * CONNECTIONS_MAX + connection)
     }
 
-    /// Returns the number of the visitor.
-    pub(crate) const fn visitor(self) -> u32 {
-        self.0 / CONNECTIONS_MAX
-    }
-
     /// Returns the connection that sent a message of this tag.
     pub(crate) fn of_tag(tag: u64) -> Self {
         Self(u32::try_from(tag >> NUMBER_BITS).unwrap_or(u32::MAX))
@@ -129,7 +124,7 @@ mod tests {
         let pool = Pool::new(3);
         let id = Id::new(7, 2);
         let one = Message::new(&pool, id, Side::Visitor, 1);
-        assert_eq!((Id::of_tag(one.tag()), id.visitor()), (id, 7));
+        assert_eq!(Id::of_tag(one.tag()), id);
         assert_ne!(one, Message::new(&pool, id, Side::Host, 1));
         assert_eq!(one.check(&pool, one.tag(), one.content(&pool)), Ok(()));
         let other = Message::new(&pool, id, Side::Visitor, 2);

@@ -77,7 +77,7 @@ impl Talk {
         }
     }
 
-    /// Returns true while a message was begun, or reads as one that is due.
+    /// Returns true while a message is being sent.
     pub(crate) const fn is_sending(&self) -> bool {
         self.sending.is_some()
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use loom::sync::atomic::{AtomicU64, fence};
-use superpipe_core::word::{Count, Word};
+use superpipe_core::word::{ExchangeWord, Word};
 
 /// The word.
 pub(crate) struct Number(AtomicU64);
@@ -26,7 +26,7 @@ impl Word for Number {
     }
 }
 
-impl Count for Number {
+impl ExchangeWord for Number {
     fn compare_exchange(
         &self,
         current: u64,

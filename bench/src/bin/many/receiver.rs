@@ -58,7 +58,7 @@ pub(crate) fn receive_all(group: &mut Group, lanes: &mut Lanes) -> Result<Vec<u6
             let lane = &mut lanes[index];
             receive_some(connection, lane)?;
             if lane.is_ended {
-                group.poller.set_interest(key, Interest { readable: false, writable: false });
+                group.poller.set_interest(key, Interest::NONE);
                 open -= 1;
             }
         }

@@ -150,7 +150,7 @@ impl Client {
                 let lane = &mut lanes[index];
                 send_some(connection, lane, &message, is_over)?;
                 if lane.is_ended {
-                    group.poller.set_interest(key, Interest { readable: false, writable: false });
+                    group.poller.set_interest(key, Interest::NONE);
                     open -= 1;
                 }
             }

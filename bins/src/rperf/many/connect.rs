@@ -86,7 +86,7 @@ pub(super) fn connect(
                 PollEvent::Readable { connection: key } => {
                     let Some(connection) = poller.connection(key) else { continue };
                     if take_hello(session, connection)? {
-                        poller.set_interest(key, Interest { readable: false, writable: false });
+                        poller.set_interest(key, Interest::NONE);
                         joined += 1;
                     }
                 }

@@ -16,16 +16,14 @@ use crate::rperf::counts::Counts;
 use crate::rperf::end::check;
 use crate::rperf::histogram::Histogram;
 use crate::rperf::link::MessageError;
-use crate::rperf::messages::{Memory, TAG_END, TAG_MESSAGE};
+use crate::rperf::messages::{Memory, TAG_END};
+use crate::rperf::parts::{TURN_BYTES, send_part};
 use crate::rperf::runs::{Pattern, Run};
 use superpipe::os::monotonic_ns;
 use superpipe::{Connection, Drive, Interest, Received, RecvOperation, SendOperation, TrySend};
 
-/// Messages of a turn, and their bytes, unless one message has more: all other connections wait meanwhile.
+/// Most messages of a turn.
 const TURN_MESSAGES: u64 = 16;
-const TURN_BYTES: u64 = 256 << 10;
-/// Longest message that is sent at once.
-const SHORT_BYTES: usize = 64 << 10;
 
 /// One end of a run over many connections.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ impl Exchange {
     ) -> Result<Self, Failure> {
         let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
         let (mut from, mut to) = (Pool::empty(Memory::Reused), Pool::empty(Memory::Reused));
-        from.provide(bytes, usize::from(is_client || run.pattern != Pattern::Stream), check_stop)?;
+        from.provide(bytes, sent_buffers(&run, is_client), check_stop)?;
         to.provide(bytes, if is_receiver(&run, is_client) { connections } else { 0 }, check_stop)?;
         Ok(Self {
             run,
@@ -123,8 +121,9 @@ impl Exchange {
     /// Returns the bytes of the buffers of a run at one end.
     #[must_use]
     pub fn buffer_bytes(run: &Run, is_client: bool, connections: usize) -> u64 {
-        let buffers = if is_receiver(run, is_client) { connections as u64 + 1 } else { 1 };
-        run.bytes.saturating_mul(buffers)
+        let buffers =
+            sent_buffers(run, is_client) + if is_receiver(run, is_client) { connections } else { 0 };
+        run.bytes.saturating_mul(buffers as u64)
     }
 
     /// Starts the clock. Every connection is to be driven once.
@@ -176,7 +175,7 @@ impl Exchange {
     /// The error of the library, or another message than the expected one.
     pub fn drive(&mut self, index: usize, connection: &mut Connection) -> Result<Interest, MessageError> {
         let Self { run, is_client, supply, from, to, lanes, open, last_ns, trips, moves, .. } = self;
-        let Some(lane) = lanes.get_mut(index).filter(|lane| !lane.is_done) else { return Ok(NOTHING) };
+        let Some(lane) = lanes.get_mut(index).filter(|lane| !lane.is_done) else { return Ok(Interest::NONE) };
         if let Supply::Until(until_ns) = *supply
             && monotonic_ns() >= until_ns
         {
@@ -351,28 +350,18 @@ fn send(
     connection: &mut Connection,
     buffer: &mut Buffer,
 ) -> Result<Drive<()>, MessageError> {
-    let message = &*buffer.memory();
     if lane.send.is_none() {
         lane.begun_ns = monotonic_ns();
-        if message.len() <= SHORT_BYTES {
-            match connection.try_send(TAG_MESSAGE, &[message]).map_err(MessageError::Library)? {
-                TrySend::Sent => return Ok(Drive::Done(())),
-                TrySend::Full => return Ok(Drive::Idle),
-                TrySend::TooLong => {}
-            }
-        }
     }
-    let operation = lane.send.get_or_insert_with(|| SendOperation::new(TAG_MESSAGE, message.len()));
-    let driven = connection.drive_send(operation, &[message]).map_err(MessageError::Library)?;
-    if matches!(driven, Drive::Done(())) {
-        lane.send = None;
-    }
-    Ok(driven)
+    send_part(connection, &mut lane.send, buffer.memory())
+}
+
+/// Returns the number of buffers for messages that this end sends: one for all connections.
+fn sent_buffers(run: &Run, is_client: bool) -> usize {
+    usize::from(is_client || run.pattern != Pattern::Stream)
 }
 
 /// Returns true if measured messages come to this end.
 fn is_receiver(run: &Run, is_client: bool) -> bool {
     !is_client || run.pattern != Pattern::Stream
 }
-
-const NOTHING: Interest = Interest { readable: false, writable: false };

@@ -15,7 +15,7 @@ use super::budget::Share;
 use super::messages::{Answer, expect};
 use super::script::{Links, Script, Turn, Turned};
 use super::stop::{Stop, broken, of_error, stop, told_by};
-use crate::connection::many::{self, First, Taken};
+use crate::connection::many::{self, First, Inbox, Taken};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
@@ -37,8 +37,8 @@ use std::hash::RandomState;
 use std::time::Instant;
 use superpipe::{Error, Key, Peer, Poller, Received, WaitStrategy};
 
-/// Limit on the time of a client's reconnect. It exceeds the client's own limit, so that the client fails first and reports why.
-const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit on the time in which a client's further connections, or its new one, come. It exceeds the client's own limit for a new one, so that the client fails first and reports why.
+const CONNECTIONS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a peer in a call that cannot go on without it, and the rate that a message has at least: memory that the peer or a device writes
 /// or reads itself is only for calls that wait, and all other clients wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -57,6 +57,7 @@ pub(super) struct Client {
     /// what its further connections name it by; 0 before its READY
     pub(super) token: u64,
     state: State,
+    inbox: Inbox,
     end: Option<End>,
     pub(super) wait: WaitStrategy,
     deadline: Option<Instant>,
@@ -131,6 +132,7 @@ impl Client {
             peer,
             token: 0,
             state: State::Hello { place, is_greeted: false },
+            inbox: Inbox::default(),
             end: None,
             wait: WaitStrategy::Sleep,
             deadline: Some(deadline),
@@ -184,7 +186,7 @@ impl Client {
                     if !many::greet(control, is_greeted, &ours).map_err(failed)? {
                         return Ok(Next::Wait { on_data: false, to_send: true });
                     }
-                    let hello = match many::take_first(control, Role::Client).map_err(failed)? {
+                    let hello = match self.inbox.take_first(control, Role::Client).map_err(failed)? {
                         First::Nothing => return Ok(WAIT),
                         First::Other { tag: TAG_JOIN, bytes: (bytes, count) } => {
                             return Join::decode(&bytes[..count]).map(Next::Join).map_err(broken);
@@ -199,7 +201,8 @@ impl Client {
                 }
                 State::Plan => {
                     let mut room = [0; REPORT_BYTES_MAX];
-                    let Some(bytes) = expect(session, control, TAG_PLAN, &mut room, true)? else {
+                    let Some(bytes) = expect(session, (&mut self.inbox, control), TAG_PLAN, &mut room, true)?
+                    else {
                         return Ok(WAIT);
                     };
                     let plan = Plan::decode(bytes).map_err(broken)?;
@@ -219,7 +222,13 @@ impl Client {
                 }
                 State::Run => {
                     let mut room = [0; REPORT_BYTES_MAX];
-                    let bytes = match expect(session, control, TAG_RUN, &mut room, !self.has_begun) {
+                    let bytes = match expect(
+                        session,
+                        (&mut self.inbox, control),
+                        TAG_RUN,
+                        &mut room,
+                        !self.has_begun,
+                    ) {
                         Ok(Some(bytes)) => bytes,
                         Ok(None) => return Ok(WAIT),
                         Err(Stop::Lost(failure)) if failure.code == Code::Done => return Ok(Next::End),
@@ -229,11 +238,11 @@ impl Client {
                     let run = Run::decode(bytes, &end.plan).map_err(broken)?;
                     self.has_begun = true;
                     if self.lanes.contains(&None) {
-                        self.enter(State::Gather(run), Some(Instant::now() + RECONNECT_TIMEOUT));
+                        self.enter(State::Gather(run), Some(Instant::now() + CONNECTIONS_TIMEOUT));
                         return Ok(WAIT);
                     }
                     if run.is_reconnected {
-                        self.enter(State::Reconnect(run), Some(Instant::now() + RECONNECT_TIMEOUT));
+                        self.enter(State::Reconnect(run), Some(Instant::now() + CONNECTIONS_TIMEOUT));
                         return Ok(Next::Wait { on_data: false, to_send: false });
                     }
                     self.begin(poller, session, run)?;
@@ -260,7 +269,7 @@ impl Client {
                 State::Spread(_) => {
                     let mut room = [0; REPORT_BYTES_MAX];
                     // nothing but its report may come there
-                    return match expect(session, control, 0, &mut room, true)? {
+                    return match expect(session, (&mut self.inbox, control), 0, &mut room, true)? {
                         None => Ok(WAIT),
                         Some(_) => Err(broken(Violation("sent a message out of turn"))),
                     };
@@ -278,7 +287,7 @@ impl Client {
                     let failure = failure.clone();
                     let mut room = [0; REPORT_BYTES_MAX];
                     // without a report, that failure is all that is known, unless the close says more
-                    let taken = match many::take(control, &mut room) {
+                    let taken = match self.inbox.take(control, &mut room) {
                         Ok(taken) => taken,
                         Err(error) => return Err(Stop::Lost(told_by(&error).unwrap_or(failure))),
                     };

@@ -38,7 +38,7 @@ impl Server<'_> {
         self.clients.remove(&key);
         let lane = usize::try_from(join.number - 1).ok();
         self.owners.insert(key, Owner { control, lane });
-        self.poller.set_interest(key, Interest { readable: false, writable: false });
+        self.poller.set_interest(key, Interest::NONE);
         self.step(control, SHARED);
     }
 

@@ -1,7 +1,7 @@
 //! Messages of one client: one that is sent, and those that are taken.
 
 use super::stop::{Stop, broken, of_error};
-use crate::connection::many::{self, Taken};
+use crate::connection::many::{Inbox, Taken};
 use crate::connection::peer;
 use crate::connection::session::Session;
 use crate::exit::{Code, Failure};
@@ -10,7 +10,6 @@ use superpipe::{Connection, Drive, Error, Received, SendOperation};
 
 /// A message that is sent.
 pub(super) struct Answer {
-    tag: u64,
     bytes: Vec<u8>,
     send: SendOperation,
     is_sent: bool,
@@ -19,7 +18,7 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn new(tag: u64, bytes: Vec<u8>) -> Self {
         let send = SendOperation::new(tag, bytes.len());
-        Self { tag, bytes, send, is_sent: false }
+        Self { bytes, send, is_sent: false }
     }
 
     /// Sends what can be sent now. Returns true once all is sent.
@@ -31,25 +30,19 @@ impl Answer {
                 Drive::Idle => return Ok(false),
             }
         }
-        debug_assert!(self.tag != 0, "tags of messages are not 0");
         Ok(true)
     }
-}
-
-/// Takes the next message, if it is whole.
-fn take(session: &Session<'_>, connection: &mut Connection, room: &mut [u8]) -> Result<Taken, Stop> {
-    many::take(connection, room).map_err(|error| of_error(session, &error))
 }
 
 /// Takes the next message, which must have this tag, or be the client's report. `is_early`: a report of success is one too early.
 pub(super) fn expect<'a>(
     session: &Session<'_>,
-    connection: &mut Connection,
+    (inbox, connection): (&mut Inbox, &mut Connection),
     tag: u64,
     room: &'a mut [u8],
     is_early: bool,
 ) -> Result<Option<&'a [u8]>, Stop> {
-    match take(session, connection, room)? {
+    match inbox.take(connection, room).map_err(|error| of_error(session, &error))? {
         Taken::Nothing => Ok(None),
         Taken::Message(received) if received.tag == tag => Ok(Some(&room[..received.bytes])),
         Taken::Message(Received { tag: TAG_TRAILER, bytes }) => {

@@ -51,12 +51,12 @@ const EVENTS: usize = 64;
 const TICK: Duration = Duration::from_millis(50);
 /// Longest time for which a close holds up all others.
 const LINGER: Duration = Duration::from_millis(50);
-/// Turn of a client while others measure, and of one that is alone: of the latter, others wait at most [`ALONE`].
+/// Turn of a client while others measure.
 const SHARED: Turn = Turn { messages: 16, looks: 1 };
 /// Looks of a client that is alone for its next message before others are looked at: some tens of µs, longer than a peer on another core takes; and of one that yields,
 /// whose peer may be on this core.
 const LOOKS: [u32; 2] = [4096, 128];
-/// Messages of a turn of one that is alone.
+/// Messages of a turn of one that is alone. Others are looked at each [`ALONE`].
 const MESSAGES: u32 = 1024;
 /// Time after which a client that is alone lets the others be looked at: that costs one of its messages a few µs, so few enough that a 99.9th percentile of short messages does not see it.
 const ALONE: Duration = Duration::from_millis(5);
@@ -354,7 +354,7 @@ impl Server<'_> {
         let Some(client) = self.clients.get(&key) else { return };
         let (control, data) = (client.control, client.measured());
         let wanted = Interest { readable: true, writable: to_send };
-        let nothing = Interest { readable: false, writable: false };
+        let nothing = Interest::NONE;
         match data {
             None => _ = self.poller.set_interest(control, wanted),
             Some(data) => {

@@ -15,7 +15,8 @@ use crate::rperf::buffers::Buffer;
 use crate::rperf::clock::CpuUsage;
 use crate::rperf::end::{End, check, offer, receive_into_within, send_within};
 use crate::rperf::link::MessageError;
-use crate::rperf::messages::{Memory, TAG_END, TAG_GO, TAG_MESSAGE};
+use crate::rperf::messages::{Memory, TAG_END, TAG_GO};
+use crate::rperf::parts::{TURN_BYTES, send_part};
 use crate::rperf::runs::{Pattern, Run};
 use crate::rperf::samples::Samples;
 use crate::rperf::stream::windows;
@@ -27,10 +28,6 @@ use superpipe::{
     Connection, Description, Drive, ErrorKind, Key, Poller, Received, RecvOperation, SendOperation, TrySend,
 };
 
-/// Longest message that is sent at once.
-const SHORT_BYTES: usize = 64 << 10;
-/// Bytes of the messages of a turn while others measure, unless one message has more: they wait meanwhile.
-const TURN_BYTES: u64 = 256 << 10;
 /// Wait for a message that arrives as a whole, before others are looked at.
 const WHOLE_WAIT: Duration = Duration::from_millis(1);
 /// The server's part of a run.
@@ -278,20 +275,7 @@ impl Script {
         if !self.is_direct || !matches!(buffer, Buffer::Plain { .. } | Buffer::Superpipe(_)) {
             return send_within(data, buffer, patience).map(Drive::Done);
         }
-        let message = buffer.message();
-        if self.send.is_none() && message.len() <= SHORT_BYTES {
-            match data.try_send(TAG_MESSAGE, &[&message]).map_err(MessageError::Library)? {
-                TrySend::Sent => return Ok(Drive::Done(())),
-                TrySend::Full => return Ok(Drive::Idle),
-                TrySend::TooLong => {}
-            }
-        }
-        let send = self.send.get_or_insert_with(|| SendOperation::new(TAG_MESSAGE, message.len()));
-        let driven = data.drive_send(send, &[&message]).map_err(MessageError::Library)?;
-        if matches!(driven, Drive::Done(())) {
-            self.send = None;
-        }
-        Ok(driven)
+        send_part(data, &mut self.send, &buffer.message())
     }
 
     /// Notes that a message was received, and when, if that is a sample of a stream.

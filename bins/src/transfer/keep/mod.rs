@@ -180,7 +180,7 @@ impl Server<'_, '_> {
                 self.poller.set_interest(key, Interest { readable, writable: to_send });
             }
             Ok(Next::Commit(output)) => {
-                self.poller.set_interest(key, Interest { readable: false, writable: false });
+                self.poller.set_interest(key, Interest::NONE);
                 self.commits.begin(key, *output);
             }
             Err(_) if sender.is_settled() => self.remove(key),

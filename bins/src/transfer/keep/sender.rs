@@ -11,7 +11,7 @@
 //! only.
 
 use crate::command_line::options::Receive;
-use crate::connection::many::{self, First, Taken};
+use crate::connection::many::{self, First, Inbox, Taken};
 use crate::connection::peer;
 use crate::exit::{Code, Failure};
 use crate::files::name::{self, NAME_BYTES_MAX, TAG_NAME};
@@ -39,6 +39,7 @@ pub(super) struct Context<'a, 'b> {
 /// A connected sender.
 pub(super) struct Sender {
     state: State,
+    inbox: Inbox,
     hello: Option<Hello>,
     name: Option<OsString>,
     attributes: Option<Attributes>,
@@ -92,6 +93,7 @@ impl Sender {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             state: State::Hello { is_greeted: false },
+            inbox: Inbox::default(),
             hello: None,
             name: None,
             attributes: None,
@@ -120,7 +122,7 @@ impl Sender {
                     if !many::greet(connection, is_greeted, &run.hello_to_many()).map_err(failed)? {
                         return Ok(Next::Wait { to_send: true });
                     }
-                    let hello = match many::take_first(connection, Role::Sender).map_err(failed)? {
+                    let hello = match self.inbox.take_first(connection, Role::Sender).map_err(failed)? {
                         First::Nothing => return Ok(WAIT),
                         First::Other { .. } => Hello::decode(&[], Role::Sender),
                         First::Hello(hello) => hello,
@@ -132,7 +134,7 @@ impl Sender {
                 }
                 State::Name => {
                     let mut room = [0; NAME_BYTES_MAX];
-                    match take(run, connection, &mut room)? {
+                    match take(run, &mut self.inbox, connection, &mut room)? {
                         Taken::Nothing => return Ok(WAIT),
                         Taken::Message(Received { tag: TAG_NAME, bytes }) => {
                             self.name = Some(name::decode(&room[..bytes]).map_err(broken)?);
@@ -146,14 +148,17 @@ impl Sender {
                     self.enter(State::Data, None);
                 }
                 State::Data => {
-                    let Some(incoming) = connection.try_peek().map_err(|error| run.stop_cause(&error))?
-                    else {
-                        return Ok(WAIT);
+                    let next = connection.try_peek().map_err(|error| run.stop_cause(&error))?;
+                    // Of attributes that come in parts, the first part is taken already.
+                    let (tag, length) = match next {
+                        _ if self.inbox.has_part() => (TAG_ATTRIBUTES, Length::Exact(0)),
+                        Some(incoming) => (incoming.tag, incoming.length),
+                        None => return Ok(WAIT),
                     };
-                    match (incoming.tag, incoming.length) {
+                    match (tag, length) {
                         (TAG_ATTRIBUTES, _) if self.attributes.is_none() => {
                             let mut room = [0; ATTRIBUTES_BYTES_MAX];
-                            match take(run, connection, &mut room)? {
+                            match take(run, &mut self.inbox, connection, &mut room)? {
                                 Taken::Nothing => return Ok(WAIT),
                                 Taken::Message(Received { bytes, .. }) => {
                                     let attributes = Attributes::decode(&room[..bytes]).map_err(broken)?;
@@ -207,7 +212,7 @@ impl Sender {
                 }
                 State::Trailer { .. } => {
                     let mut room = [0; REPORT_BYTES_MAX];
-                    let trailer = match take(run, connection, &mut room)? {
+                    let trailer = match take(run, &mut self.inbox, connection, &mut room)? {
                         Taken::Nothing => return Ok(WAIT),
                         Taken::Message(Received { tag: TAG_TRAILER, bytes }) => {
                             Report::decode(&room[..bytes]).map_err(broken)?
@@ -228,7 +233,7 @@ impl Sender {
                     let failure = peer::failure_of_reason(*reason, Role::Sender);
                     let mut room = [0; REPORT_BYTES_MAX];
                     // without a report the reason is all that is known
-                    let Ok(taken) = take(run, connection, &mut room) else {
+                    let Ok(taken) = take(run, &mut self.inbox, connection, &mut room) else {
                         return Err(StopCause::ConnectionFailed(failure));
                     };
                     return match taken {
@@ -336,7 +341,7 @@ impl Sender {
 
     /// Returns true if the state must have changed by now.
     pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
+        self.deadline.is_some_and(|deadline| now >= deadline) || !self.is_settled() && self.inbox.is_late(now)
     }
 
     /// Returns the time since this sender last moved anything; `None` while it waits for this end.
@@ -352,8 +357,14 @@ impl Sender {
         if let State::Report { reason } = self.state {
             return peer::failure_of_reason(reason, Role::Sender);
         }
-        let what = if self.hello.is_some() { "file name" } else { "HELLO" };
         let within = format_duration(HELLO_TIMEOUT);
+        if self.inbox.has_part() {
+            return Failure::new(
+                Code::Timeout,
+                format!("the peer sent a part of a message, and not the rest within {within}"),
+            );
+        }
+        let what = if self.hello.is_some() { "file name" } else { "HELLO" };
         Failure::new(Code::Timeout, format!("the peer sent no {what} within {within}"))
     }
 
@@ -382,9 +393,14 @@ const WAIT: Next = Next::Wait { to_send: false };
 /// Violation of a sender that sends no name.
 const NO_NAME: Violation = Violation("sent no file name, as this rrecv with --keep asks for");
 
-/// Takes the next message, if it is whole.
-fn take(run: &Run<'_>, connection: &mut Connection, room: &mut [u8]) -> Result<Taken, StopCause> {
-    many::take(connection, room).map_err(|error| run.stop_cause(&error))
+/// Takes the next message, once it is whole.
+fn take(
+    run: &Run<'_>,
+    inbox: &mut Inbox,
+    connection: &mut Connection,
+    room: &mut [u8],
+) -> Result<Taken, StopCause> {
+    inbox.take(connection, room).map_err(|error| run.stop_cause(&error))
 }
 
 /// Sends a message. Returns false if there is no room now.

@@ -1,7 +1,7 @@
 //! Senders that are slow, mute, hostile or dead: they harm nobody else.
 
 use super::Scratch;
-use crate::support::{BOUND, Noise, feed, rsend_hello};
+use crate::support::{BOUND, Noise, feed, rsend_hello, send_a_part};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::fs;
@@ -139,6 +139,54 @@ fn senders_that_send_nothing_lose_their_places() {
     ended.assert_done();
     assert!(ended.said.contains("it sent nothing for 2s (--idle-timeout), and all 2 places are taken"));
     scratch.assert_only(&["good"]);
+}
+
+/// Attack: a part of a message keeps a connection readable until it is taken. A server that only tries again is busy as long as the sender likes.
+#[test]
+fn a_part_of_a_message_keeps_no_receiver_busy() {
+    const ATTRIBUTES: (u64, usize) = (12, 272);
+    const TRAILER: (u64, usize) = (3, 200);
+    let scratch = Scratch::new("keep-parts");
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&[]));
+    thread::scope(|scope| {
+        for (name, (tag, bytes), has_data) in [("one", ATTRIBUTES, false), ("two", TRAILER, true)] {
+            let mut connection = scratch.connect_by_parts();
+            scope.spawn(move || {
+                connection.send(1, &[&rsend_hello(u64::MAX)], SECOND).unwrap();
+                connection.send(13, &[name.as_bytes()], SECOND).unwrap();
+                if has_data {
+                    connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
+                }
+                send_a_part(&mut connection, tag, bytes, Duration::from_secs(8));
+            });
+        }
+        thread::sleep(Duration::from_secs(1));
+        let before = receiver.cpu_time();
+        thread::sleep(Duration::from_secs(2));
+        let took = receiver.cpu_time() - before;
+        assert!(took < Duration::from_millis(500), "{took:?} of 2 s, by two senders that do nothing");
+        for name in ["one", "two"] {
+            receiver.until_said(&format!(
+                "{name}: the peer sent a part of a message, and not the rest within 5s"
+            ));
+        }
+    });
+    receiver.signal("TERM");
+    assert_eq!(receiver.wait(BOUND).code, 143);
+    scratch.assert_only(&[]);
+}
+
+/// Name and attributes are longer than the first chunk, so each waits for an answer of the receiver.
+#[test]
+fn a_sender_with_short_chunks_is_served() {
+    let scratch = Scratch::new("keep-short-chunks");
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--count", "1"]));
+    let name = "n".repeat(200);
+    let input = scratch.source(&name, b"data");
+    let mut rsend = scratch.rsend(&["-q", "--c0", "32", "--preserve", &scratch.address()]);
+    scratch.run("rsend", rsend.arg(&input)).assert_done();
+    receiver.wait(BOUND).assert_done();
+    scratch.assert_only(&[&name]);
 }
 
 /// Attack: a sender that was refused already, and then says nothing more, is counted and reported again.

@@ -1,9 +1,10 @@
 //! Hostile clients and servers, whose messages are built by hand from wire.md 8.2.
 
 use super::QUICK;
-use crate::support::{BOUND, Scratch, option};
+use crate::support::{BOUND, Scratch, option, send_a_part, wait_for};
 use core::time::Duration;
 use std::fs;
+use std::thread;
 use superpipe::{Connection, Options, Reason};
 
 /// Plays a client that breaks a rule before a measurement begins. Asserts that the server, with `--keep` and without, reports it
@@ -86,6 +87,35 @@ fn run() -> [u8; 48] {
 fn with<const N: usize>(mut bytes: [u8; N], at: usize, value: u8) -> [u8; N] {
     bytes[at] = value;
     bytes
+}
+
+/// Attack: the server waits for the rest of a message that never comes.
+#[test]
+fn a_part_of_a_message_keeps_no_server_busy() {
+    const TRAILER: (u64, usize) = (3, 200);
+    let scratch = Scratch::new("perf-parts");
+    let server = scratch.start_server(&["--keep"]);
+    thread::scope(|scope| {
+        for begun in [&[(1, &hello(3)[..])][..], &[(1, &hello(3)[..]), (5, &plan())]] {
+            let mut connection = scratch.connect_by_parts();
+            for (tag, bytes) in begun {
+                connection.send(*tag, &[bytes], BOUND).unwrap();
+            }
+            scope.spawn(move || send_a_part(&mut connection, TRAILER.0, TRAILER.1, Duration::from_secs(8)));
+        }
+        thread::sleep(Duration::from_secs(1));
+        let before = server.cpu_time();
+        thread::sleep(Duration::from_secs(2));
+        let took = server.cpu_time() - before;
+        assert!(took < Duration::from_millis(500), "{took:?} of 2 s, by two clients that do nothing");
+        wait_for("both to be told", || {
+            server.said().matches("the peer sent a part of a message, and not the rest within 5s").count()
+                == 2
+        });
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait(BOUND).code, 143);
+    scratch.assert_only(&[]);
 }
 
 #[test]

@@ -125,6 +125,14 @@ impl Tool {
         Ended { code, signal: status.signal(), said: self.said() }
     }
 
+    /// Returns the CPU time of the tool so far.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // behind the name, which may contain spaces: proc_pid_stat(5), fields 14 and 15, in units of 10 ms
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        Duration::from_millis([11, 12].map(|at| fields[at].parse::<u64>().unwrap() * 10).iter().sum())
+    }
+
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap()
     }

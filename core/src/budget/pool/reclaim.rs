@@ -3,9 +3,9 @@
 use core::sync::atomic::Ordering;
 
 use super::{Pool, Terms};
+use crate::atomics::word::ExchangeWord;
 use crate::budget::fair::{growth_max, reserve};
 use crate::budget::place::{PATIENCE_NS, Place, PlaceState, ReclaimClass, is_recent};
-use crate::wire::word::Count;
 
 /// All places, seen at one time.
 pub(super) struct Census {
@@ -16,7 +16,7 @@ pub(super) struct Census {
     pub(super) coming: u64,
 }
 
-impl<W: Count, const N: usize> Pool<W, N> {
+impl<W: ExchangeWord, const N: usize> Pool<W, N> {
     /// Has the others give back what a refused demand lacks.
     pub(super) fn note_refused(
         &self,

@@ -337,6 +337,14 @@ impl Negotiated {
         }
     }
 
+    /// Returns the bytes of the longest message that is sent as a whole, whatever the receiver does: it needs no CTS, and fits the landing buffers with which the connection begins, also around the end of the
+    /// ring, where it takes two chunks.
+    #[must_use]
+    pub fn whole_bytes_max(&self) -> u32 {
+        let first = self.small_buffer().unwrap_or(self.first_layout());
+        self.config.c0_bytes.min(first.capacity(first.block_count / 2))
+    }
+
     /// Returns the result that a peer names.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub(super) struct Fake {
     /// It has work that no look reports.
     pub(super) refuses_to_arm: bool,
     pub(super) has_jobs: bool,
-    pub(super) has_unwoken: bool,
+    pub(super) needs_regular_looks: bool,
     pub(super) is_busy: bool,
     /// Time of the next look, and its idle timeout; 0: the default.
     pub(super) look_again_ns: u64,
@@ -76,6 +76,7 @@ impl Pollable for Fake {
         Some(if self.look_again_ns == 0 { 100 * MS } else { self.look_again_ns })
     }
     fn disarm(&mut self, _: &mut FakeSet) {
+        assert!(self.is_armed, "{} is not armed", self.number);
         self.is_armed = false;
     }
     fn tend(&mut self, _: &mut FakeSet, now: Nanos) -> Tended {
@@ -86,8 +87,8 @@ impl Pollable for Fake {
     fn has_jobs(&mut self, _: &mut FakeSet) -> bool {
         self.has_jobs
     }
-    fn has_unwoken(&mut self, _: &mut FakeSet) -> bool {
-        self.has_unwoken
+    fn needs_regular_looks(&mut self, _: &mut FakeSet) -> bool {
+        self.needs_regular_looks
     }
     fn activity(&mut self, _: &mut FakeSet) -> u64 {
         self.activity

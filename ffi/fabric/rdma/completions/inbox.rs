@@ -1,6 +1,6 @@
 //! Completions that were polled for a connection, until it takes them.
 //!
-//! It has room for all that can come: the last send that completed stands for those before it, there is a place for each receive, and of a QP that fails one completion is kept
+//! It has room for all that can come: the last send that completed stands for those before it, there is a slot for each receive, and of a QP that fails one completion is kept
 //! of each kind, since the others say nothing new.
 
 use super::{Completed, Outcome, POLLED};
@@ -28,7 +28,7 @@ impl Inbox {
             Outcome::Sent => self.sent = Some(completed),
             Outcome::Received { .. } => {
                 if self.received.push_back(completed).is_err() {
-                    debug_assert!(false, "there is a place for each receive");
+                    debug_assert!(false, "there is a slot for each receive");
                     self.push(Completed { outcome: Outcome::Failed(BROKEN), ..completed });
                 }
             }

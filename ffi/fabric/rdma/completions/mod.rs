@@ -1,26 +1,26 @@
 //! Completions of one connection, out of a CQ of its own, or out of one that it shares with other connections of its poller.
 //!
 //! ```text
-//! own         a CQ and a channel for one connection
-//! work_id     whose completion it is: place and generation, beside the number of the work request
-//! inbox       completions that another connection has polled for this one
-//! places      the places of a shared CQ: whose each is, who sleeps, and who was woken
-//! shard       a shared CQ with its channel, and a seat in it
-//! doorbell    what wakes a sleeper whose channel is read by others
-//! shard_set   the shards of one poller
+//! own             a CQ and a channel for one connection
+//! work_id         whose completion it is: slot and generation, beside the number of the work request
+//! inbox           completions that another connection has polled for this one
+//! slots           the slots of a shared CQ: whose each is, who sleeps, and who was woken
+//! shard           a shared CQ with its channel, and the share of a connection in it
+//! shared_wakeup   what wakes a sleeper whose channel is read by others
+//! shard_set       the shards of one poller
 //! ```
 
-mod doorbell;
 mod inbox;
 mod own;
-mod places;
 mod shard;
 mod shard_set;
+mod shared_wakeup;
+mod slots;
 mod work_id;
 
 use crate::os::poll::PollFd;
 use own::OwnQueue;
-use shard::Seat;
+use shard::CqShare;
 use superpipe_core::polling::Owner;
 use superpipe_verbs::{Context, Cq, Error, Wc, WcError, WcOpcode};
 
@@ -72,17 +72,6 @@ impl Completed {
     }
 }
 
-/// Doorbell that wakes a sleeper when a completion comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WokenBy {
-    /// The descriptor of [`Completions::interest`].
-    Descriptor,
-    /// The poller, which watches the channel for all of its connections.
-    Poller,
-    /// Nothing: it must look again soon.
-    Nothing,
-}
-
 /// Completions of one connection.
 #[derive(Debug)]
 #[expect(
@@ -91,7 +80,7 @@ pub(super) enum WokenBy {
 )]
 pub(super) enum Completions {
     Own(OwnQueue),
-    Shared(Seat),
+    Shared(CqShare),
 }
 
 impl Completions {
@@ -104,7 +93,7 @@ impl Completions {
     pub(super) fn cq(&self) -> &Cq {
         match self {
             Self::Own(own) => own.cq(),
-            Self::Shared(seat) => seat.cq(),
+            Self::Shared(share) => share.cq(),
         }
     }
 
@@ -112,7 +101,7 @@ impl Completions {
     pub(super) fn work_ids(&self) -> WorkIds {
         match self {
             Self::Own(_) => WorkIds::ALONE,
-            Self::Shared(seat) => seat.work_ids(),
+            Self::Shared(share) => share.work_ids(),
         }
     }
 
@@ -124,18 +113,19 @@ impl Completions {
     pub(super) fn poll(&mut self, into: &mut [Completed; POLLED]) -> Result<usize, Error> {
         match self {
             Self::Own(own) => own.poll(into),
-            Self::Shared(seat) => seat.poll(into),
+            Self::Shared(share) => share.poll(into),
         }
     }
 
-    /// Requests a wake-up for the next completion. Poll once more before sleeping. A sleep [`by the poller`](WokenBy::Poller) is one of a connection that the poller of its shard polls.
+    /// Requests a wake-up for the next completion. Poll once more before sleeping. `is_by_poller`: the poller of the shard wakes the connection, if it polls it; otherwise the descriptor of
+    /// [`interest`](Self::interest) does, unless [`is_woken`](Self::is_woken) says that nothing does.
     ///
     /// # Errors
     /// The device refuses.
-    pub(super) fn arm(&mut self, is_by_poller: bool) -> Result<WokenBy, Error> {
+    pub(super) fn arm(&mut self, is_by_poller: bool) -> Result<(), Error> {
         match self {
-            Self::Own(own) => own.arm().map(|()| WokenBy::Descriptor),
-            Self::Shared(seat) => seat.arm(is_by_poller),
+            Self::Own(own) => own.arm(),
+            Self::Shared(share) => share.arm(is_by_poller),
         }
     }
 
@@ -147,21 +137,21 @@ impl Completions {
         match self {
             Self::Own(own) if is_woken => own.take_events(),
             Self::Own(_) => Ok(()),
-            Self::Shared(seat) => seat.disarm(),
+            Self::Shared(share) => share.disarm(),
         }
     }
 
     /// Notes that the connection is established: from here on its own sleeps may cost descriptors.
-    pub(super) const fn keep(&mut self) {
-        if let Self::Shared(seat) = self {
-            seat.keep();
+    pub(super) const fn note_established(&mut self) {
+        if let Self::Shared(share) = self {
+            share.note_established();
         }
     }
 
     /// Notes who polls the connection from now on.
     pub(super) fn set_polled_by(&mut self, by: Option<Owner>) {
-        if let Self::Shared(seat) = self {
-            seat.set_polled_by(by);
+        if let Self::Shared(share) = self {
+            share.set_polled_by(by);
         }
     }
 
@@ -169,7 +159,7 @@ impl Completions {
     pub(super) fn interest(&self) -> PollFd<'_> {
         match self {
             Self::Own(own) => own.interest(),
-            Self::Shared(seat) => seat.interest(),
+            Self::Shared(share) => share.interest(),
         }
     }
 
@@ -177,7 +167,7 @@ impl Completions {
     pub(super) const fn is_woken(&self) -> bool {
         match self {
             Self::Own(_) => true,
-            Self::Shared(seat) => seat.is_woken(),
+            Self::Shared(share) => share.is_woken(),
         }
     }
 }

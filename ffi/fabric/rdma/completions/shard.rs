@@ -1,16 +1,16 @@
-//! A CQ that connections of one poller share, with one completion channel, and the seat of a connection in it.
+//! A CQ that connections of one poller share, with one completion channel, and the share of a connection in it.
 //!
-//! **Room is reserved**: a shard has as many places as its CQ has room for all that a connection can have posted, flushed requests included. A place is free again once the QP is destroyed and
+//! **Room is reserved**: a shard has as many slots as its CQ has room for all that a connection can have posted, flushed requests included. A slot is free again once the QP is destroyed and
 //! all that was in the CQ is polled. So no connection can make the CQ overflow, nor can one that fails.
 //!
-//! **Whoever polls, polls for all**, under a lock, until there is something for itself or the CQ is empty. Completions of others go to their inboxes.
+//! **A poll takes the completions of all connections**, under a lock, until there is one of the caller or the CQ is empty. Those of others go to their inboxes.
 //!
-//! **Whoever takes an event asks for the next one** if somebody sleeps. The poller, while it is awake, looks at its shards instead: connections that it polls would otherwise make an event for each message.
+//! **The thread that takes an event requests the next one** if another connection sleeps. The poller, while it is awake, looks at its shards instead: connections that it polls would otherwise make an event for each message.
 
-use super::doorbell::Doorbell;
-use super::places::{Places, Ring};
+use super::shared_wakeup::SharedWakeup;
+use super::slots::{Slots, Wake};
 use super::work_id::WorkIds;
-use super::{Completed, POLLED, WokenBy};
+use super::{Completed, POLLED};
 use crate::os::poll::PollFd;
 use crate::os::wakeup::Wakeup;
 use core::sync::atomic::AtomicBool;
@@ -34,12 +34,12 @@ pub(super) struct Shard {
     /// The poller watches the channel.
     pub(super) is_watched: AtomicBool,
     /// Keeps the device open for librdmacm: ids of connections come and go.
-    _keeper: CmId,
+    _device_holder: CmId,
 }
 
 #[derive(Debug)]
 struct State {
-    places: Places,
+    slots: Slots,
     /// The channel reports what comes next.
     is_armed: bool,
     /// The CQ cannot be polled any more.
@@ -51,19 +51,19 @@ struct State {
 const POLLS_MAX: u32 = 1 << 12;
 
 impl Shard {
-    /// Makes a shard of so many places, with room for `depth` completions of each.
+    /// Makes a shard of so many slots, with room for `depth` completions of each.
     pub(super) fn new(
-        keeper: CmId,
+        device_holder: CmId,
         context: Context,
-        places: u16,
+        slots: u16,
         depth: u32,
         poller: Wakeup,
         number: u32,
     ) -> Result<Self, Error> {
         let events = CompChannel::create(&context)?;
-        let cq = Cq::create(&context, depth * u32::from(places), Some(&events))?;
+        let cq = Cq::create(&context, depth * u32::from(slots), Some(&events))?;
         let polled = [Wc::default(); POLLED];
-        let state = State { places: Places::new(places), is_armed: false, broken: None, polled };
+        let state = State { slots: Slots::new(slots), is_armed: false, broken: None, polled };
         let is_watched = AtomicBool::new(false);
         Ok(Self {
             state: SpinMutex::new(state),
@@ -73,7 +73,7 @@ impl Shard {
             poller,
             number,
             is_watched,
-            _keeper: keeper,
+            _device_holder: device_holder,
         })
     }
 
@@ -82,9 +82,9 @@ impl Shard {
         self.context.is_same(context)
     }
 
-    /// Returns the number of its places.
-    pub(super) fn places(&self) -> usize {
-        self.lock().places.count()
+    /// Returns the number of its slots.
+    pub(super) fn slots(&self) -> usize {
+        self.lock().slots.count()
     }
 
     /// Returns the channel of its events.
@@ -92,26 +92,34 @@ impl Shard {
         self.events.as_fd()
     }
 
-    /// Takes a seat, if one is free.
-    pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
-        let (place, ids) = self.lock().places.take()?;
+    /// Takes a slot, if one is free.
+    pub(super) fn share(self: &Arc<Self>) -> Option<CqShare> {
+        let (slot, ids) = self.lock().slots.take()?;
         let shard = Arc::clone(self);
-        Some(Seat { shard, place, ids, polled_by: None, doorbell: None, is_kept: false, sleep: Sleep::Awake })
+        Some(CqShare {
+            shard,
+            slot,
+            ids,
+            polled_by: None,
+            shared_wakeup: None,
+            is_established: false,
+            sleep: Sleep::Awake,
+        })
     }
 
     /// Takes the numbers of connections that the poller is to wake, as many as there is room for. `has_event`: the channel is readable.
     pub(super) fn look<const N: usize>(&self, has_event: bool, woken: &mut heapless::Vec<u64, N>) {
         let has_event = has_event && self.take_events();
         let mut state = self.lock();
-        state.places.does_poller_sleep = false;
+        state.slots.does_poller_sleep = false;
         if has_event {
             state.is_armed = false;
             self.empty(&mut state);
-        } else if state.places.has_sleepers() {
+        } else if state.slots.has_sleepers() {
             self.poll_batch(&mut state);
         }
         while !woken.is_full()
-            && let Some(number) = state.places.take_woken()
+            && let Some(number) = state.slots.take_woken()
         {
             let _ = woken.push(number);
         }
@@ -121,13 +129,13 @@ impl Shard {
     /// Has an event wake the poller. Returns true if it has connections to wake already.
     pub(super) fn arm_for_poller(&self) -> bool {
         let mut state = self.lock();
-        if !state.places.has_sleepers() {
+        if !state.slots.has_sleepers() {
             return false;
         }
         self.arm(&mut state);
         self.empty(&mut state);
-        state.places.does_poller_sleep = !state.places.has_woken();
-        state.places.has_woken()
+        state.slots.does_poller_sleep = !state.slots.has_woken();
+        state.slots.has_woken()
     }
 
     /// Asks for an event.
@@ -142,7 +150,7 @@ impl Shard {
 
     /// Asks for an event, if one was taken that somebody else needs.
     fn arm_for_sleepers(&self, state: &mut State) {
-        if !state.is_armed && state.places.needs_event() {
+        if !state.is_armed && state.slots.needs_event() {
             self.arm(state);
             self.empty(state);
         }
@@ -172,7 +180,7 @@ impl Shard {
     /// Polls a batch, and gives each completion to its connection. Returns their number.
     #[inline]
     fn poll_batch(&self, state: &mut State) -> usize {
-        let State { places, polled, .. } = state;
+        let State { slots, polled, .. } = state;
         let count = match self.cq.poll(polled) {
             Ok(count) => count,
             Err(error) => {
@@ -181,16 +189,16 @@ impl Shard {
             }
         };
         for wc in &polled[..count] {
-            self.ring(places.keep(wc.id(), Completed::of(wc)));
+            self.wake(slots.deliver(wc.id(), Completed::of(wc)));
         }
         count
     }
 
-    fn ring(&self, whom: Ring) {
+    fn wake(&self, whom: Wake) {
         match whom {
-            Ring::Nobody => {}
-            Ring::Poller => self.poller.wake(),
-            Ring::Sleeper(bell) => bell.wake(),
+            Wake::Nobody => {}
+            Wake::Poller => self.poller.wake(),
+            Wake::Sleeper(wakeup) => wakeup.wake(),
         }
     }
 
@@ -198,7 +206,7 @@ impl Shard {
     #[cold]
     fn fail(&self, state: &mut State, error: Error) {
         if state.broken.replace(error).is_none() {
-            state.places.alarm(|whom| self.ring(whom));
+            state.slots.wake_all(|whom| self.wake(whom));
         }
     }
 
@@ -213,17 +221,17 @@ impl Shard {
     }
 }
 
-/// Place of a connection in a shard. To be dropped after the QP.
+/// The part of a connection in a shared CQ: a slot. To be dropped after the QP.
 #[derive(Debug)]
-pub(in crate::fabric::rdma) struct Seat {
+pub(in crate::fabric::rdma) struct CqShare {
     shard: Arc<Shard>,
-    place: u16,
+    slot: u16,
     ids: WorkIds,
     polled_by: Option<Owner>,
     /// Made for the first sleep that the poller of the shard does not end.
-    doorbell: Option<Doorbell>,
+    shared_wakeup: Option<SharedWakeup>,
     /// It is established, and not one of many attempts.
-    is_kept: bool,
+    is_established: bool,
     sleep: Sleep,
 }
 
@@ -237,7 +245,7 @@ enum Sleep {
     Unwoken,
 }
 
-impl Seat {
+impl CqShare {
     pub(super) fn cq(&self) -> &Cq {
         &self.shard.cq
     }
@@ -252,50 +260,50 @@ impl Seat {
         let mut state = self.shard.lock();
         // Nothing means that nothing is there: it decides whether a peer that has ended said so before.
         let mut is_empty = false;
-        while !is_empty && !state.places.has_some(self.place) {
+        while !is_empty && !state.slots.has_some(self.slot) {
             is_empty = self.shard.poll_batch(&mut state) < POLLED;
         }
-        match state.places.collect(self.place, into) {
+        match state.slots.collect(self.slot, into) {
             0 => state.broken.clone().map_or(Ok(0), Err),
             count => Ok(count),
         }
     }
 
-    /// Begins a sleep, unless there are completions already, which the caller finds by polling.
-    pub(super) fn arm(&mut self, is_by_poller: bool) -> Result<WokenBy, Error> {
+    /// Begins a sleep. One that the poller ends does not begin if there are completions already. The caller polls once more.
+    pub(super) fn arm(&mut self, is_by_poller: bool) -> Result<(), Error> {
         if let Some(Owner { number, .. }) =
             self.polled_by.filter(|owner| is_by_poller && owner.set == self.shard.number)
         {
             let mut state = self.shard.lock();
             self.shard.poll_batch(&mut state);
-            if !state.places.has_some(self.place) {
-                state.places.sleep_by_poller(self.place, number);
+            if !state.slots.has_some(self.slot) {
+                state.slots.sleep_by_poller(self.slot, number);
                 self.sleep = Sleep::ByPoller;
             }
-            return Ok(WokenBy::Poller);
+            return Ok(());
         }
-        let Some(bell) = self.bell() else {
+        let Some(wakeup) = self.wakeup() else {
             self.sleep = Sleep::Unwoken;
-            return Ok(WokenBy::Nothing);
+            return Ok(());
         };
         let mut state = self.shard.lock();
-        state.places.sleep_alone(self.place, bell);
+        state.slots.sleep_alone(self.slot, wakeup);
         self.sleep = Sleep::Alone;
         self.shard.arm(&mut state);
         self.shard.empty(&mut state);
-        state.broken.clone().map_or(Ok(WokenBy::Descriptor), Err)
+        state.broken.clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn disarm(&mut self) -> Result<(), Error> {
         let has_event = self.sleep == Sleep::Alone && {
-            self.doorbell.iter().for_each(Doorbell::quiet);
+            self.shared_wakeup.iter().for_each(SharedWakeup::quiet);
             self.shard.take_events()
         };
         if core::mem::replace(&mut self.sleep, Sleep::Awake) == Sleep::Unwoken {
             return Ok(());
         }
         let mut state = self.shard.lock();
-        state.places.wake(self.place);
+        state.slots.wake(self.slot);
         if has_event {
             state.is_armed = false;
             self.shard.empty(&mut state);
@@ -304,17 +312,17 @@ impl Seat {
         Ok(())
     }
 
-    pub(super) const fn keep(&mut self) {
-        self.is_kept = true;
+    pub(super) const fn note_established(&mut self) {
+        self.is_established = true;
     }
 
     pub(super) fn set_polled_by(&mut self, by: Option<Owner>) {
         self.polled_by = by;
         match by {
             // What it needed before, if it waited by itself.
-            Some(owner) if owner.set == self.shard.number => self.doorbell = None,
-            // Another poller watches the doorbell.
-            Some(_) => _ = self.bell(),
+            Some(owner) if owner.set == self.shard.number => self.shared_wakeup = None,
+            // Another poller watches it.
+            Some(_) => _ = self.wakeup(),
             None => {}
         }
     }
@@ -322,8 +330,8 @@ impl Seat {
     pub(super) fn interest(&self) -> PollFd<'_> {
         let is_by_poller =
             self.sleep != Sleep::Alone && self.polled_by.is_some_and(|owner| owner.set == self.shard.number);
-        match &self.doorbell {
-            Some(doorbell) if !is_by_poller => doorbell.interest(),
+        match &self.shared_wakeup {
+            Some(shared_wakeup) if !is_by_poller => shared_wakeup.interest(),
             Some(_) | None => PollFd::none(),
         }
     }
@@ -333,20 +341,20 @@ impl Seat {
         !matches!(self.sleep, Sleep::Unwoken)
     }
 
-    /// Returns the bell of its own sleeps. None: it has none while it is being made, or this process has no descriptors left.
-    fn bell(&mut self) -> Option<Wakeup> {
-        if self.doorbell.is_none() && self.is_kept {
-            self.doorbell = Doorbell::new(self.shard.channel()).ok();
+    /// Returns what wakes it from sleeps that the poller of the shard does not end. None: it has none while it is being made, or this process has no descriptors left.
+    fn wakeup(&mut self) -> Option<Wakeup> {
+        if self.shared_wakeup.is_none() && self.is_established {
+            self.shared_wakeup = SharedWakeup::new(self.shard.channel()).ok();
         }
-        self.doorbell.as_ref().map(Doorbell::bell)
+        self.shared_wakeup.as_ref().map(SharedWakeup::wakeup)
     }
 }
 
-impl Drop for Seat {
-    /// Frees the place: what the QP had posted is in the CQ, since the QP is destroyed, and is polled before another connection can have the room.
+impl Drop for CqShare {
+    /// Frees the slot: what the QP had posted is in the CQ, since the QP is destroyed, and is polled before another connection can have the room.
     fn drop(&mut self) {
         let mut state = self.shard.lock();
         self.shard.empty(&mut state);
-        state.places.free(self.place);
+        state.slots.free(self.slot);
     }
 }

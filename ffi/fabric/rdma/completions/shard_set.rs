@@ -1,6 +1,6 @@
 //! The shards of one poller: for each device as many as its connections need.
 
-use super::shard::{Seat, Shard};
+use super::shard::{CqShare, Shard};
 use crate::os::OsError;
 use crate::os::epoll::Epoll;
 use crate::os::wakeup::Wakeup;
@@ -9,10 +9,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use superpipe_verbs::{CmId, Context, DeviceLimits, Error, EventChannel};
 
-/// Places of the first shard of a device. The next ones have as many as those before them together, so that a few connections pin little, and many need few channels.
-const FIRST_PLACES: u16 = 8;
-/// Most places of a shard: 51,328 completions at 401 for each connection, 3.3 MB of mlx5's 64 bytes.
-const PLACES_MAX: u16 = 128;
+/// Slots of the first shard of a device. The next ones have as many as those before them together, so that a few connections pin little, and many need few channels.
+const FIRST_SLOTS: u16 = 8;
+/// Most slots of a shard: 51,328 completions at 401 for each connection, 3.3 MB of mlx5's 64 bytes.
+const SLOTS_MAX: u16 = 128;
 
 /// CQs that the connections of one poller share. A shard lives as long as a connection uses it.
 #[derive(Debug)]
@@ -32,42 +32,38 @@ impl ShardSet {
         Self { number, wakeup, shards: Mutex::new(Vec::new()), count: AtomicUsize::new(0) }
     }
 
-    /// Takes a seat for a connection of this device, whose address `local` is. None if a CQ of the device has no room for two connections: then each has its own.
-    ///
-    /// # Errors
-    /// The device has no more CQs, or there are too many open files.
-    pub(in crate::fabric::rdma) fn seat(
+    /// Takes a share for a connection of this device, whose address `local` is. None if a CQ of the device has no room for two connections, or a shared one cannot be
+    /// made, which takes more memory and descriptors: then the connection has one of its own.
+    pub(in crate::fabric::rdma) fn share(
         &self,
         context: &Context,
         limits: &DeviceLimits,
         depth: u32,
         local: SocketAddr,
         channel: &EventChannel,
-    ) -> Result<Option<Seat>, Error> {
-        let most = u16::try_from(limits.cq_depth_max / depth).unwrap_or(u16::MAX).min(PLACES_MAX);
+    ) -> Option<CqShare> {
+        let most = u16::try_from(limits.cq_depth_max / depth).unwrap_or(u16::MAX).min(SLOTS_MAX);
         if most < 2 {
-            return Ok(None);
+            return None;
         }
         let mut shards = self.lock();
-        let mut places = 0;
+        let mut slots = 0;
         for shard in shards.iter().filter_map(Weak::upgrade).filter(|shard| shard.is_of(context)) {
-            if let Some(seat) = shard.seat() {
-                return Ok(Some(seat));
+            if let Some(share) = shard.share() {
+                return Some(share);
             }
-            places += shard.places();
+            slots += shard.slots();
         }
-        // The event channel of a connection ends with it.
-        let mut keeper = CmId::create(&channel.another()?)?;
-        keeper.bind(SocketAddr::new(local.ip(), 0))?;
-        let Some(its) = keeper.context().filter(|its| its.is_same(context)) else { return Ok(None) };
-        let places = places.clamp(FIRST_PLACES.into(), PLACES_MAX.into());
-        let places = u16::try_from(places).unwrap_or(PLACES_MAX).min(most);
-        let shard = Arc::new(Shard::new(keeper, its, places, depth, self.wakeup.clone(), self.number)?);
-        let seat = shard.seat();
+        let (device_holder, its) = hold_device(context, local, channel).ok()??;
+        let slots = slots.clamp(FIRST_SLOTS.into(), SLOTS_MAX.into());
+        let slots = u16::try_from(slots).unwrap_or(SLOTS_MAX).min(most);
+        let (wakeup, number) = (self.wakeup.clone(), self.number);
+        let shard = Arc::new(Shard::new(device_holder, its, slots, depth, wakeup, number).ok()?);
+        let share = shard.share();
         shards.retain(|shard| shard.strong_count() > 0);
         shards.push(Arc::downgrade(&shard));
         self.count.store(shards.len(), Ordering::Relaxed);
-        Ok(seat)
+        share
     }
 
     /// Watches the channels of shards that were made since the last call.
@@ -117,4 +113,19 @@ impl ShardSet {
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<Shard>>> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Holds the device of this context open by an id of its own, bound to the same address: the id and the event channel of a connection end with it. None if rdma_cm opens it another time.
+fn hold_device(
+    context: &Context,
+    local: SocketAddr,
+    channel: &EventChannel,
+) -> Result<Option<(CmId, Context)>, Error> {
+    let mut id = CmId::create(&channel.another()?)?;
+    // With its scope, without which a link-local address names no interface.
+    let mut address = local;
+    address.set_port(0);
+    id.bind(address)?;
+    let its = id.context().filter(|its| its.is_same(context));
+    Ok(its.map(|its| (id, its)))
 }

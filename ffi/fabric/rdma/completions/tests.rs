@@ -6,7 +6,6 @@ use crate::fabric::rdma::connection::RdmaConnection;
 use crate::os::MemoryNode;
 use crate::os::poll::poll_now;
 use crate::os::wakeup::Wakeup;
-use core::net::SocketAddr;
 use superpipe_verbs::fake::{answer, begin, calls, channel, script, sent};
 use superpipe_verbs::{CmId, EventChannel, WcStatus};
 
@@ -22,9 +21,9 @@ struct Device {
 }
 
 impl Device {
-    fn new(places: i32) -> Self {
+    fn new(slots: i32) -> Self {
         begin();
-        script(|script| script.cq_depth = places * DEPTH.cast_signed() + 1);
+        script(|script| script.cq_depth = slots * DEPTH.cast_signed() + 1);
         // No event has come.
         answer("ibv_get_cq_event", libc::EAGAIN);
         let channel = channel();
@@ -33,14 +32,17 @@ impl Device {
         Self { channel, context, set: ShardSet::new(POLLER, Wakeup::new().unwrap()) }
     }
 
-    fn try_seat(&self) -> Option<Seat> {
-        let local: SocketAddr = "192.0.2.1:9".parse().unwrap();
-        let limits = self.context.limits().unwrap();
-        self.set.seat(&self.context, &limits, DEPTH, local, &self.channel).unwrap()
+    fn try_share(&self) -> Option<CqShare> {
+        self.try_share_at("192.0.2.1:9")
     }
 
-    fn seat(&self) -> Seat {
-        self.try_seat().unwrap()
+    fn try_share_at(&self, local: &str) -> Option<CqShare> {
+        let limits = self.context.limits().unwrap();
+        self.set.share(&self.context, &limits, DEPTH, local.parse().unwrap(), &self.channel)
+    }
+
+    fn share(&self) -> CqShare {
+        self.try_share().unwrap()
     }
 
     /// Numbers of the connections that the poller is to wake.
@@ -51,9 +53,9 @@ impl Device {
     }
 }
 
-fn polled(seat: &mut Seat) -> Vec<u32> {
+fn polled(share: &mut CqShare) -> Vec<u32> {
     let mut some = [Completed::NONE; POLLED];
-    let count = seat.poll(&mut some).unwrap();
+    let count = share.poll(&mut some).unwrap();
     some[..count].iter().map(|completed| completed.number).collect()
 }
 
@@ -62,37 +64,53 @@ fn count(of: &str) -> usize {
 }
 
 #[test]
-fn a_shard_has_the_places_that_its_queue_has_room_for() {
+fn a_shard_has_the_slots_that_its_queue_has_room_for() {
     let device = Device::new(3);
-    let mut seats: Vec<Seat> = (0..4).map(|_| device.seat()).collect();
+    let mut shares: Vec<CqShare> = (0..4).map(|_| device.share()).collect();
     assert_eq!(count("ibv_create_cq"), 2);
-    // The first one leaves, and its place is taken again by one with other ids.
-    let before = seats[0].work_ids();
-    seats.remove(0);
-    let next = device.seat();
+    // The first one leaves, and its slot is taken again by one with other ids.
+    let before = shares[0].work_ids();
+    shares.remove(0);
+    let next = device.share();
     assert_ne!(next.work_ids(), before);
-    seats.push(next);
+    shares.push(next);
     assert_eq!(count("ibv_create_cq"), 0);
-    seats.drain(..2);
+    shares.drain(..2);
     assert_eq!(count("ibv_destroy_cq"), 0, "others use both");
-    drop(seats);
+    drop(shares);
     assert_eq!(count("ibv_destroy_cq"), 2);
     // A queue for one connection is not worth sharing.
-    assert!(Device::new(1).try_seat().is_none());
+    assert!(Device::new(1).try_share().is_none());
+}
+
+/// A connection of a link-local address, which names no interface without its scope.
+#[test]
+fn a_link_local_address_has_its_scope() {
+    let device = Device::new(4);
+    assert!(device.try_share_at("[fe80::1%3]:9").is_some());
+}
+
+#[test]
+fn without_a_shared_queue_there_is_one_for_each() {
+    for call in ["rdma_bind_addr", "ibv_create_cq", "ibv_create_comp_channel"] {
+        let device = Device::new(4);
+        answer(call, libc::ENOMEM);
+        assert!(device.try_share().is_none(), "{call}");
+    }
 }
 
 #[test]
 fn shards_grow_with_their_number() {
     let device = Device::new(1000);
-    let seats: Vec<Seat> = (0..64).map(|_| device.seat()).collect();
-    assert_eq!(count("ibv_create_cq"), 4, "8, 8, 16 and 32 places");
-    drop(seats);
+    let shares: Vec<CqShare> = (0..64).map(|_| device.share()).collect();
+    assert_eq!(count("ibv_create_cq"), 4, "8, 8, 16 and 32 slots");
+    drop(shares);
 }
 
 #[test]
 fn each_gets_its_own_whoever_polls() {
     let device = Device::new(4);
-    let (mut one, mut other) = (device.seat(), device.seat());
+    let (mut one, mut other) = (device.share(), device.share());
     sent(other.work_ids().send(7), WcStatus::SUCCESS);
     sent(one.work_ids().send(5), WcStatus::SUCCESS);
     assert_eq!((polled(&mut one), polled(&mut other)), (vec![5], vec![7]));
@@ -102,14 +120,14 @@ fn each_gets_its_own_whoever_polls() {
     let gone = one.work_ids();
     drop(one);
     sent(gone.send(7), WcStatus::FLUSHED);
-    let mut next = device.seat();
+    let mut next = device.share();
     assert_eq!((polled(&mut next), polled(&mut other)), (vec![], vec![8]));
 }
 
 #[test]
 fn many_completions_of_one_hide_none_of_another() {
     let device = Device::new(4);
-    let (mut one, mut other) = (device.seat(), device.seat());
+    let (mut one, mut other) = (device.share(), device.share());
     (0..70).for_each(|number| sent(other.work_ids().send(number), WcStatus::SUCCESS));
     sent(one.work_ids().send(5), WcStatus::SUCCESS);
     assert_eq!((polled(&mut one), polled(&mut other)), (vec![5], vec![69]));
@@ -117,14 +135,14 @@ fn many_completions_of_one_hide_none_of_another() {
 }
 
 #[test]
-fn the_poller_wakes_its_own_and_a_bell_the_others() {
+fn the_poller_wakes_its_own_and_a_descriptor_the_others() {
     let device = Device::new(4);
-    let (mut one, mut other) = (device.seat(), device.seat());
-    assert_eq!(one.arm(false), Ok(WokenBy::Nothing), "while it is being made");
+    let (mut one, mut other) = (device.share(), device.share());
+    one.arm(false).unwrap();
     assert!(!one.is_woken() && one.interest().is_none());
-    one.keep();
+    one.note_established();
     one.set_polled_by(Some(Owner { set: POLLER, number: 70 }));
-    assert_eq!(one.arm(true), Ok(WokenBy::Poller));
+    one.arm(true).unwrap();
     assert!(one.is_woken() && one.interest().is_none());
     assert_eq!(count("ibv_req_notify_cq"), 0, "the poller looks while it is awake");
     sent(one.work_ids().send(1), WcStatus::SUCCESS);
@@ -135,9 +153,9 @@ fn the_poller_wakes_its_own_and_a_bell_the_others() {
     assert!(!device.set.arm() && !device.set.arm());
     assert_eq!(count("ibv_req_notify_cq"), 1, "for the poller's sleep");
     // The other one left the poller, and sleeps by itself.
-    other.keep();
+    other.note_established();
     other.set_polled_by(None);
-    assert_eq!(other.arm(true), Ok(WokenBy::Descriptor));
+    other.arm(true).unwrap();
     assert!(!poll_now(&mut [other.interest()]));
     sent(other.work_ids().send(2), WcStatus::SUCCESS);
     assert!(device.woken().is_empty());
@@ -147,11 +165,12 @@ fn the_poller_wakes_its_own_and_a_bell_the_others() {
     assert_eq!(polled(&mut other), [2]);
     // By another poller, it is woken by the same descriptor.
     other.set_polled_by(Some(Owner { set: POLLER + 1, number: 70 }));
-    assert_eq!(other.arm(true), Ok(WokenBy::Descriptor));
+    other.arm(true).unwrap();
+    assert!(other.is_woken() && !other.interest().is_none());
 }
 
 #[test]
-fn a_queue_pair_goes_before_its_place_and_its_queue() {
+fn a_queue_pair_goes_before_its_slot_and_its_queue() {
     let device = Device::new(1000);
     let made = || {
         let mut id = CmId::create(&device.channel).unwrap();

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! bit 63       a receive
-//! 48 to 62     generation of the place: of the connections that had it one after the other, which one
-//! 32 to 47     place in the shard
+//! 48 to 62     generation of the slot: of the connections that had it one after the other, which one
+//! 32 to 47     slot in the shard
 //! 0 to 31      lower half of the position in the send queue, or slot of the receive
 //! ```
 //!
-//! A connection with a CQ of its own has place and generation 0.
+//! A connection with a CQ of its own has slot and generation 0.
 
 use crate::fabric::rdma::receive_pool::IS_RECEIVE;
 
-/// Generations of a place, which begin again behind the last one.
+/// Generations of a slot, which begin again behind the last one.
 const GENERATIONS: u16 = 1 << 15;
 
 /// Ids of one connection's work requests.
@@ -22,9 +22,9 @@ impl WorkIds {
     /// Those of a connection with a CQ of its own.
     pub(in crate::fabric::rdma) const ALONE: Self = Self::new(0, 0);
 
-    /// Those of a connection at this place.
-    pub(super) const fn new(place: u16, generation: u16) -> Self {
-        Self((generation as u64 % GENERATIONS as u64) << 48 | (place as u64) << 32)
+    /// Those of a connection at this slot.
+    pub(super) const fn new(slot: u16, generation: u16) -> Self {
+        Self((generation as u64 % GENERATIONS as u64) << 48 | (slot as u64) << 32)
     }
 
     /// Returns the id of the work request at this position of the send queue.
@@ -45,7 +45,7 @@ pub(super) const fn next_generation(generation: u16) -> u16 {
     (generation + 1) % GENERATIONS
 }
 
-/// Returns the place and the generation of an id.
+/// Returns the slot and the generation of an id.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the fields are of 16 and 15 bits")]
 pub(super) const fn owner(id: u64) -> (u16, u16) {
@@ -65,18 +65,18 @@ mod tests {
 
     #[test]
     fn an_id_has_its_owner_and_its_number() {
-        for (place, generation) in [(0, 0), (1, 0), (0, 1), (u16::MAX, GENERATIONS - 1), (80, 77)] {
-            let ids = WorkIds::new(place, generation);
+        for (slot, generation) in [(0, 0), (1, 0), (0, 1), (u16::MAX, GENERATIONS - 1), (80, 77)] {
+            let ids = WorkIds::new(slot, generation);
             for position in [0, 1, 255, u64::from(u32::MAX), 1 << 32 | 5, u64::MAX] {
                 let id = ids.send(position);
                 assert_eq!(
                     (owner(id), parts(id)),
-                    ((place, generation), (false, (position & 0xffff_ffff) as u32))
+                    ((slot, generation), (false, (position & 0xffff_ffff) as u32))
                 );
             }
-            for slot in [0, 1, 143] {
-                let id = ids.receive(slot);
-                assert_eq!((owner(id), parts(id)), ((place, generation), (true, slot.into())));
+            for receive in [0, 1, 143] {
+                let id = ids.receive(receive);
+                assert_eq!((owner(id), parts(id)), ((slot, generation), (true, receive.into())));
             }
         }
         assert_eq!((next_generation(0), next_generation(GENERATIONS - 1)), (1, 0));

@@ -89,7 +89,7 @@ impl RdmaConnection {
     /// No packet is due any more.
     pub(in crate::fabric::rdma) fn keep_open(&mut self) {
         self.cm.get_mut().keep_open();
-        self.completions.keep();
+        self.completions.note_established();
     }
 
     /// Bounds the drop, from now on: the drain, and the peer's answer.

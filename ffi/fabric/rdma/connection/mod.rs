@@ -200,9 +200,9 @@ fn completions(
 ) -> Result<Completions, ConnectError> {
     let depth = send_depth + u32::from(RECEIVES) + 1;
     if let Some((shards, local)) = shards.zip(cm.local_addr())
-        && let Some(seat) = shards.seat(context, limits, depth, local, cm.channel())?
+        && let Some(share) = shards.share(context, limits, depth, local, cm.channel())
     {
-        return Ok(Completions::Shared(seat));
+        return Ok(Completions::Shared(share));
     }
     Ok(Completions::own(context, depth)?)
 }

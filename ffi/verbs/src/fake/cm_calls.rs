@@ -4,6 +4,7 @@ use super::calls::{calls, descriptor, equip, ibv_open_device, leaked, made};
 use super::*;
 use crate::cm_address;
 use core::ffi::c_void;
+use core::net::SocketAddr;
 use libloading::os::unix::Library;
 
 calls! {
@@ -90,6 +91,10 @@ unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut sockaddr)
     }
     // SAFETY: the caller's address is as long as its family says.
     let mut address = unsafe { cm_address::read(address) }.unwrap();
+    if matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local() && address.scope_id() == 0)
+    {
+        return libc::EINVAL;
+    }
     let is_only = address.is_ipv4() || script(|script| script.family_only.contains(&id.addr()));
     let answer = if address.port() != 0 {
         taken(address, is_only)

@@ -64,7 +64,7 @@ impl Server {
         }
         let (stale, now_ns) = (self.stale[net.rng.below(self.stale.len())], self.clock.now_ns());
         net.coverage.count(PollCase::StaleKey, self.state_of_number(Places::number(stale)));
-        let interest = Interest { readable: false, writable: false };
+        let interest = Interest::NONE;
         let reached = match net.rng.below(4) {
             0 => self.places.get(stale).is_some(),
             1 => self.places.touch(stale, net, now_ns).is_some(),

@@ -1,8 +1,9 @@
 //! Answers about a client's state: others' use of its connections, and its failure if it is late.
 
-use super::{Client, RECONNECT_TIMEOUT, State};
+use super::{CONNECTIONS_TIMEOUT, Client, State};
 use crate::exit::{Code, Failure};
 use crate::quantity::format_duration;
+use crate::timeouts::HELLO_TIMEOUT;
 use core::time::Duration;
 use std::time::Instant;
 use superpipe::Key;
@@ -64,7 +65,7 @@ impl Client {
 
     /// Returns true if the state must have changed by now.
     pub(in crate::rperf::serving) fn is_late(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
+        self.deadline.is_some_and(|deadline| now >= deadline) || !self.is_settled() && self.inbox.is_late(now)
     }
 
     /// Returns the failure of a client that is late, after this time for its HELLO.
@@ -73,13 +74,18 @@ impl Client {
             State::Report(failure) => failure.clone(),
             State::Gather(_) => {
                 let missing = self.lanes.iter().filter(|lane| lane.is_none()).count();
-                let within = format_duration(RECONNECT_TIMEOUT);
+                let within = format_duration(CONNECTIONS_TIMEOUT);
                 let text = format!("{missing} connections of the client's plan did not come within {within}");
                 Failure::new(Code::Connect, text)
             }
             State::Reconnect(_) => {
-                let within = format_duration(RECONNECT_TIMEOUT);
+                let within = format_duration(CONNECTIONS_TIMEOUT);
                 Failure::new(Code::Connect, format!("the client made no new connection within {within}"))
+            }
+            _ if self.inbox.has_part() => {
+                let within = format_duration(HELLO_TIMEOUT);
+                let text = format!("the peer sent a part of a message, and not the rest within {within}");
+                Failure::new(Code::Timeout, text)
             }
             _ => {
                 let within = format_duration(hello_timeout);

@@ -72,6 +72,7 @@ fn either_end_proposes_when_landing_buffers_are_provisioned() {
         let first_is_base = negotiated.first_layout() == control_page::BASE_LAYOUT;
         assert_eq!(first_is_base, landing == LandingMode::OnDemand);
         assert_eq!(negotiated.layout.block_count, 128, "the largest one in either mode");
+        assert_eq!(negotiated.whole_bytes_max(), if first_is_base { 1184 } else { 64 << 10 });
         let mut packet = Packet::new(Kind::Welcome);
         packet.set_tuning(&negotiated.to_tuning());
         assert_eq!(Negotiated::from_tuning(&packet.tuning().unwrap(), &Defaults::SHM), Ok(negotiated));

@@ -35,9 +35,9 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A number that several threads change. [`AtomicU64`], or that of a model.
-pub trait Count: Word {
-    /// Replaces the number if it is `current`.
+/// A word that several threads change. [`AtomicU64`], or that of a model.
+pub trait ExchangeWord: Word {
+    /// Replaces the value if it is `current`.
     ///
     /// # Errors
     /// It is another one.
@@ -50,7 +50,7 @@ pub trait Count: Word {
     ) -> Result<u64, u64>;
 }
 
-impl Count for AtomicU64 {
+impl ExchangeWord for AtomicU64 {
     fn compare_exchange(
         &self,
         current: u64,

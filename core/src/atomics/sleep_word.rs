@@ -10,11 +10,12 @@
 //! ```
 //!
 //! The orderings are here, so that the loom models check the ones that are shipped. The barrier is not: it is one system call for both ends (membarrier(2)), and comes
-//! between the sleeper's store and its look, and between the sender's store and its load. So either the look finds what was sent, or the load finds the sleep.
+//! between the sleeper's store and its look, and between the sender's store and its load. So either the look finds what was sent, or the load finds the sleep. Where a host has no such
+//! barrier, a wake-up can be missed, and the sleeper looks again after 1 ms.
 
 use core::sync::atomic::Ordering;
 
-use super::word::{Count, Word};
+use super::word::{ExchangeWord, Word};
 
 /// Value of the word while its end polls.
 pub const AWAKE: u64 = 0;
@@ -46,6 +47,6 @@ pub fn sleep_of(word: &impl Word) -> Option<u64> {
 
 /// Ends the sleep of this number. Returns true if the caller has to send the wake-up: false if the sleep is over already, or another sender ended it.
 #[inline]
-pub fn take(word: &impl Count, number: u64) -> bool {
+pub fn take(word: &impl ExchangeWord, number: u64) -> bool {
     word.compare_exchange(number, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
