@@ -6,6 +6,7 @@
 #   --idle-s N       seconds for which 1,000 connections are idle (60)
 #   --iceoryx2       loans beside the crate iceoryx2, which `scripts/peers.sh iceoryx2` builds
 #   --vm             one poller with connections of two hosts, over rxe and siw in two guests of vm/ (6 minutes more)
+#   --vm-only        that part alone: the rest of the page stays
 #   --docs           write docs/benchmarks/many.md
 . "$(dirname "$0")/lib.sh"
 
@@ -19,6 +20,7 @@ while [[ $# -gt 0 ]]; do
         ;;
     --iceoryx2) iceoryx2=(--iceoryx2) && shift ;;
     --vm) vm=1 && shift ;;
+    --vm-only) vm=only && shift ;;
     --docs) page=docs/benchmarks/many.md && shift ;;
     *) die "$1 is no option; the head of scripts/bench-many.sh lists them" ;;
     esac
@@ -32,7 +34,12 @@ if [[ ${#iceoryx2[@]} -gt 0 ]]; then
     [[ -x ${iceoryx2[1]} ]] || die "${iceoryx2[1]} is missing; type: scripts/peers.sh iceoryx2"
 fi
 page=${page:-$target/benchmarks/many.md}
-cargo build --locked --release -p superpipe-bench -p superpipe-tools --bin polling --bin many --bin loans --bin tokio_ping --bin rperf
+if [[ $vm == only ]]; then
+    cargo build --locked --release -p superpipe-tools --bin rperf
+    [[ -s $page ]] || die "$page is missing, of which this is a part: leave --vm-only out"
+else
+    cargo build --locked --release -p superpipe-bench -p superpipe-tools --bin polling --bin many --bin loans --bin tokio_ping --bin rperf
+fi
 mkdir -p "${page%/*}"
 
 distance() { "$programs/rperf" --distance | awk 'NR == 2 { print $4 ", 8 B cross in " $3 " ns" }'; }
@@ -65,7 +72,7 @@ over_rdma() {
 ## Over RDMA
 
 One poller with connections of two hosts: two guests with two emulated CPUs each, over the kernel's rxe and siw ($versions). All of it is software, so only
-ratios inside a round count. \`vm/bench/many\`, $vm_rounds rounds: messages a second of one connection; then what 32 connections of one host have together, 16 of each
+ratios inside a round count. \`vm/bench/many\`, $vm_rounds rounds at commit $(git rev-parse --short HEAD): messages a second of one connection; then what 32 connections of one host have together, 16 of each
 of two hosts, and one beside 31 that are idle, each over one alone. Of \`latency\` they are round trips.
 
 \`\`\`text
@@ -74,9 +81,7 @@ $text
 END
 }
 
-made=$(mktemp)
-trap 'rm -f "$made"' EXIT
-{
+over_shared_memory() {
     cat <<'EOF'
 # Many peers, loans and tokio
 
@@ -91,8 +96,17 @@ EOF
     measured many "Connections that send at once to one poller; one poller that sends over many; many connects at once; a connect beside clients that say nothing. Wanted: all of 64 senders at least 0.6 of one, the least of them at least half of its fair share; 1,000 connections at least half of one's messages."
     measured loans "Messages that are written and read in place, as a stream. Wanted: slices at least 0.85 of the bare ring." "${iceoryx2[@]}"
     measured tokio_ping "Two programs that use tokio. Wanted: with the bounded spin ahead of both sockets at each size."
-    [[ -z $vm ]] || over_rdma
-} >"$made"
+}
+
+made=$(mktemp)
+trap 'rm -f "$made"' EXIT
+if [[ $vm == only ]]; then
+    # what stands before that part, without the empty line
+    sed '/^## Over RDMA$/,$d' "$page" | sed '${/^$/d}' >"$made"
+else
+    over_shared_memory >"$made"
+fi
+[[ -z $vm ]] || over_rdma >>"$made"
 mv "$made" "$page"
 chmod 644 "$page"
 say "the page is $page"
