@@ -57,7 +57,7 @@ measured() {
 }
 
 # Rounds over RDMA: each takes a minute.
-readonly vm_rounds=3
+readonly vm_rounds=5
 
 # over_rdma: the part of the guests
 over_rdma() {
