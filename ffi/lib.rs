@@ -77,7 +77,7 @@ pub use description::{Description, Peer};
 pub use error::{Error, ErrorKind, StreamError};
 pub use fabric::Registered;
 #[cfg(feature = "verbs")]
-pub use fabric::rdma::{DeviceName, DeviceNameParseError, RdmaDevice};
+pub use fabric::rdma::{AckTimeout, DeviceName, DeviceNameParseError, RdmaDevice};
 pub use fabric::shm::PeerCred;
 pub use listener::Listener;
 pub use loan::Loan;

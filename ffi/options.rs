@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::address::Address;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "verbs")]
-use crate::fabric::rdma::RdmaDevice;
+use crate::fabric::rdma::{AckTimeout, RdmaDevice};
 use crate::os::{MemoryNode, WaitStrategy};
 use superpipe_core::driver::setup::{Defaults, Tuning};
 
@@ -32,6 +32,9 @@ pub struct Options {
     /// RDMA device and GID of this host to use. Default: those that the kernel's routing table gives for the peer.
     #[cfg(feature = "verbs")]
     pub rdma_device: RdmaDevice,
+    /// Time after which this end's RDMA device sends again what the peer's has not acknowledged. Default: 67 ms.
+    #[cfg(feature = "verbs")]
+    pub rdma_ack_timeout: AckTimeout,
     /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel
     /// reports the uid of the process that connected, or began to listen. Over RDMA no one reports it, and the option is refused.
     pub peer_uid: Option<u32>,
@@ -93,6 +96,8 @@ impl Default for Options {
             linger: Duration::from_secs(1),
             #[cfg(feature = "verbs")]
             rdma_device: RdmaDevice::default(),
+            #[cfg(feature = "verbs")]
+            rdma_ack_timeout: AckTimeout::default(),
             peer_uid: None,
             peer_trust: PeerTrust::default(),
             tuning: Tuning::default(),

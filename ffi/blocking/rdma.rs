@@ -124,6 +124,7 @@ fn rdma_options<'a>(options: &'a Options, shards: Option<&'a Shards>) -> RdmaOpt
         landing_bytes_max: options.landing_bytes_max,
         idle_timeout_ns: options.idle_timeout_ns(),
         device: options.rdma_device,
+        ack_timeout: options.rdma_ack_timeout,
         memory_node: options.memory_node,
         shards: shards.map(Shards::rdma),
     }

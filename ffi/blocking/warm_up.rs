@@ -182,38 +182,39 @@ fn as_of_a_handshake(error: Error) -> Error {
 mod tests {
     use super::*;
     use crate::blocking::shm::{join, shm_options};
+    use crate::fabric::shm::scratch::Scratch;
     use crate::fabric::shm::{self, handshake};
     use crate::os::monotonic_ns;
     use crate::{Address, Connection, Options};
     use superpipe_core::Closed;
 
-    /// A listener that agrees, and then does what `instead` says.
-    fn meet(instead: impl FnOnce(&mut Connection) + Send) -> Error {
-        let directory = std::env::temp_dir().join(format!("superpipe-warming-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join(format!("{:?}.sock", std::thread::current().id()));
+    /// Bounds a hang.
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    /// Connects, with this deadline, to a listener that agrees, and then does what `instead` says.
+    fn meet(deadline: Duration, instead: impl FnOnce(&mut Connection) + Send) -> Error {
+        let directory = Scratch::new();
+        let path = directory.path().join("s");
         let address: Address = format!("shm:{}", path.display()).parse().unwrap();
         let listener = shm::Listener::bind(&path).unwrap();
-        let options = Options { handshake_timeout: Duration::from_millis(300), ..Options::default() };
-        let error = std::thread::scope(|scope| {
+        let options = Options { handshake_timeout: deadline, ..Options::default() };
+        std::thread::scope(|scope| {
             scope.spawn(move || {
-                let deadline_ns = monotonic_ns() + 10_000_000_000;
+                let deadline_ns = monotonic_ns() + 20_000_000_000;
                 let socket = listener.accept(deadline_ns).unwrap();
                 let handshake_options = shm_options(&options, deadline_ns);
                 let (socket, agreed) = handshake::accept(socket, &handshake_options, &|| false).unwrap();
                 instead(&mut join(socket, agreed, options, false).unwrap().into_ready().into());
             });
-            Connection::connect(&address, options, Duration::from_millis(300)).unwrap_err()
-        });
-        let _ = std::fs::remove_dir(&directory);
-        error
+            Connection::connect(&address, options, deadline).unwrap_err()
+        })
     }
 
     #[test]
     fn a_peer_that_does_something_else_is_no_peer() {
-        let error = meet(|connection| {
-            connection.recv_into(&mut [&mut vec![0; 1 << 20]], Duration::from_secs(10)).unwrap();
-            connection.send(1, &[b"hello"], Duration::from_secs(10)).unwrap();
+        let error = meet(DEADLINE, |connection| {
+            connection.recv_into(&mut [&mut vec![0; 1 << 20]], DEADLINE).unwrap();
+            connection.send(1, &[b"hello"], DEADLINE).unwrap();
             std::thread::sleep(Duration::from_millis(100));
         });
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
@@ -235,10 +236,11 @@ mod tests {
     #[test]
     fn a_peer_that_does_nothing_meets_the_deadline() {
         let mut heard = None;
-        let error = meet(|connection| {
+        // Long enough to agree on a busy host.
+        let error = meet(Duration::from_secs(3), |connection| {
             let mut room = vec![0; 1 << 20];
             heard = loop {
-                match connection.recv_into(&mut [&mut room], Duration::from_secs(10)) {
+                match connection.recv_into(&mut [&mut room], DEADLINE) {
                     Ok(_) => {}
                     Err(error) => break Some(error.kind()),
                 }

@@ -378,7 +378,7 @@ fn a_relative_path_is_taken_away_from_another_directory() {
 #[test]
 fn ends_that_were_stopped_together_go_on() {
     let address = Address::Shm(path("stopped"));
-    let options = Options { idle_timeout: Duration::from_secs(1), ..Options::default() };
+    let options = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
     let (mut ready, mut is_ready) = pipe().unwrap();
     let group = fork(|| {
         // SAFETY: takes integers, and touches no memory.
@@ -387,7 +387,7 @@ fn ends_that_were_stopped_together_go_on() {
         let other = fork(|| {
             let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
             is_ready.write_all(b"r").unwrap();
-            let waited = connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(5)).unwrap_err();
+            let waited = connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(8)).unwrap_err();
             assert!(!waited.to_string().contains("silent"), "{waited}");
             connection.send(1, &[b"well"], DEADLINE).unwrap();
         });
@@ -398,7 +398,7 @@ fn ends_that_were_stopped_together_go_on() {
     });
     ready.read_exact(&mut [0]).unwrap();
     thread::sleep(Duration::from_millis(300));
-    for (signal, pause) in [(libc::SIGSTOP, 2000), (libc::SIGCONT, 0)] {
+    for (signal, pause) in [(libc::SIGSTOP, 4000), (libc::SIGCONT, 0)] {
         // SAFETY: takes integers; the group is of two processes that were begun here.
         assert_eq!(unsafe { libc::kill(-group, signal) }, 0);
         thread::sleep(Duration::from_millis(pause));
@@ -437,7 +437,7 @@ fn a_client_that_makes_room_in_the_warm_up_tries_again() {
     drop(strangers);
     send(libc::SIGCONT);
     if accepted.is_none() {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + DEADLINE;
         while accepted.is_none() && Instant::now() < end {
             accepted = listener.accept(end).ok();
         }

@@ -1,6 +1,7 @@
 //! Messages.
 
 use core::time::Duration;
+use std::time::Instant;
 
 use superpipe::{LandingMode, Tuning};
 use superpipe_tokio::{Connection, ErrorKind, Options, Reason, RecvError};
@@ -59,28 +60,36 @@ fn messages_of_all_lengths_come_back() {
 #[test]
 fn short_messages_arrive_whole_with_landing_on_demand() {
     const MESSAGES: usize = 30_000;
+    /// A slow host gets fewer messages, so that they come within the deadline.
+    const TIME: Duration = Duration::from_secs(10);
+    const LAST: u64 = 2;
     in_both(|| async {
         let tuning = Tuning { landing: Some(LandingMode::OnDemand), ..Tuning::default() };
         let [mut one, other] = pair(Options { tuning, ..Options::default() }).await;
         one.set_spin(Duration::from_micros(50));
         let mut sender = other.into_blocking().unwrap();
         let sending = std::thread::spawn(move || {
-            let message = payload(1000, 3);
-            for _ in 0..MESSAGES {
+            let (message, begin, mut sent) = (payload(1000, 3), Instant::now(), 1);
+            while sent < MESSAGES && begin.elapsed() < TIME {
                 sender.send(1, &[&message], DEADLINE).unwrap();
+                sent += 1;
             }
+            sender.send(LAST, &[&message], DEADLINE).unwrap();
             sender.flush(DEADLINE).unwrap();
+            sent
         });
-        let mut room = [0; 1000];
-        for nth in 0..MESSAGES {
-            let received = one.recv(&mut [&mut room]).await.unwrap_or_else(|error| panic!("{nth}: {error}"));
+        let (mut room, mut count, mut tag) = ([0; 1000], 0, 1);
+        while tag != LAST {
+            let received = one.recv(&mut [&mut room]).await;
+            let received = received.unwrap_or_else(|error| panic!("{count}: {error}"));
             assert_eq!(received.bytes, 1000);
+            (count, tag) = (count + 1, received.tag);
         }
         assert_eq!(room[..], payload(1000, 3)[..]);
         while !sending.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        sending.join().unwrap();
+        assert_eq!(sending.join().unwrap(), count);
     });
 }
 

@@ -119,6 +119,7 @@ impl<'a> Session<'a> {
             wait,
             idle_timeout: self.common.idle_timeout,
             rdma_device: self.common.route.rdma_device(),
+            rdma_ack_timeout: self.common.route.rdma_ack_timeout(),
             peer_uid: self.common.peer_uid,
             peer_trust: peer_trust(self.common.route.trust_peer),
             tuning: self.common.tuning.tuning(),

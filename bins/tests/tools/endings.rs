@@ -14,11 +14,11 @@ struct Running {
     stdin: std::process::ChildStdin,
 }
 
-fn running(test: &str, options: &[&str], with_data: bool) -> Running {
+fn running(test: &str, [of_rsend, of_rrecv]: [&[&str]; 2], with_data: bool) -> Running {
     let scratch = Scratch::new(test);
     fs::write(scratch.data("out"), b"as it was").unwrap();
-    let receiver = scratch.start_rrecv(scratch.rrecv(options).arg("-v").arg(scratch.data("out")));
-    let mut rsend = scratch.rsend(options);
+    let receiver = scratch.start_rrecv(scratch.rrecv(of_rrecv).arg("-v").arg(scratch.data("out")));
+    let mut rsend = scratch.rsend(of_rsend);
     let mut sender = scratch.start("rsend", rsend.arg("-v").arg(scratch.address()).stdin(Stdio::piped()));
     sender.until_connected(1);
     receiver.until_connected(1);
@@ -42,7 +42,7 @@ impl Running {
 fn a_signal_to_one_end_is_reported_at_the_other() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         for with_data in [false, true] {
-            let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
+            let Running { scratch, sender, receiver, stdin: _open } = running("signal", [&[]; 2], with_data);
             sender.signal(signal);
             let ended = sender.wait(BOUND);
             ended.assert(code, &format!("by SIG{signal}"));
@@ -61,7 +61,7 @@ fn a_signal_to_one_end_is_reported_at_the_other() {
             }
             scratch.assert_only(&["out"]);
 
-            let Running { scratch, sender, receiver, stdin: _open } = running("signal", &[], with_data);
+            let Running { scratch, sender, receiver, stdin: _open } = running("signal", [&[]; 2], with_data);
             receiver.signal(signal);
             let ended = receiver.wait(BOUND);
             ended.assert(code, &format!("by SIG{signal}"));
@@ -93,8 +93,9 @@ fn a_signal_ends_a_tool_without_a_peer() {
 
 #[test]
 fn a_stopped_peer_is_an_idle_timeout() {
-    let options = ["--idle-timeout", "1s"];
-    let run = running("stopped", &options, true);
+    // The one that is stopped does not end by itself before that.
+    let [short, long] = ["--idle-timeout=3s", "--idle-timeout=60s"];
+    let run = running("stopped", [&[short], &[long]], true);
     run.receiver.signal("STOP");
     // data must exceed the landing buffer, or rsend would wait for its input and not for the peer
     let mut stdin = run.stdin;
@@ -104,7 +105,7 @@ fn a_stopped_peer_is_an_idle_timeout() {
     drop(run.receiver);
     run.scratch.assert_only(&["out"]);
 
-    let run = running("stopped", &options, true);
+    let run = running("stopped", [&[long], &[short]], true);
     run.sender.signal("STOP");
     let Running { scratch, sender, receiver, stdin: _open } = run;
     receiver.wait(BOUND).assert(4, "silent");
@@ -115,7 +116,7 @@ fn a_stopped_peer_is_an_idle_timeout() {
 
 #[test]
 fn a_peer_stopped_below_the_idle_timeout_is_accepted() {
-    let run = running("paused", &["--idle-timeout", "30s"], true);
+    let run = running("paused", [&["--idle-timeout=30s"]; 2], true);
     run.sender.signal("STOP");
     thread::sleep(Duration::from_secs(1));
     run.sender.signal("CONT");
@@ -188,12 +189,16 @@ fn sigint_ends_the_shell_loop_around_a_tool() {
 
 #[test]
 fn a_rate_limited_sender_is_not_an_idle_timeout() {
-    let scratch = Scratch::new("rate-limited");
-    let input = scratch.source("in", b"data");
-    let receiver =
-        scratch.start_rrecv(scratch.rrecv(&["-q", "--idle-timeout", "400ms"]).arg(scratch.data("out")));
-    let sent =
-        scratch.run("rsend", scratch.rsend(&["-q", "--rate-limit", "1", &scratch.address()]).arg(&input));
-    receiver.wait(BOUND).assert_done();
-    sent.assert_done();
+    // It sends a byte per second, so one without keepalives would fail each time. On a busy host keepalives can be late, but not always.
+    let is_accepted = || {
+        let scratch = Scratch::new("rate-limited");
+        let input = scratch.source("in", b"data");
+        let mut rrecv = scratch.rrecv(&["-q", "--idle-timeout", "800ms"]);
+        let receiver = scratch.start_rrecv(rrecv.arg(scratch.data("out")));
+        let mut rsend = scratch.rsend(&["-q", "--rate-limit", "1", &scratch.address()]);
+        let sent = scratch.run("rsend", rsend.arg(&input));
+        eprintln!("rsend ended with {}: {}; rrecv: {}", sent.code, sent.said, receiver.said());
+        sent.code == 0 && receiver.wait(BOUND).code == 0
+    };
+    assert!((0..5).any(|_| is_accepted()));
 }

@@ -1,11 +1,9 @@
 //! JSON events, man pages, completions, help and usage errors.
 
-use crate::support::{BOUND, Scratch, feed, option, some_core};
-use core::time::Duration;
+use crate::support::{BOUND, Scratch, feed, option, some_core, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
-use std::thread;
 
 fn parse(events: &str) -> Vec<Value> {
     events.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -21,9 +19,12 @@ fn events_are_start_intervals_and_end() {
         "rsend",
         scratch.rsend(&["--json=-", "--core", &some_core(), &scratch.address()]).stdin(Stdio::piped()),
     );
+    let has_two = |events: &str| events.matches("\"event\":\"interval\"").count() >= 2;
     feed(sender.stdin(), 1, 3 << 20, |at| {
         if at == 1 << 20 {
-            thread::sleep(Duration::from_millis(2500));
+            wait_for("two intervals at each end", || {
+                has_two(&sender.said()) && has_two(&fs::read_to_string(&file).unwrap())
+            });
         }
     });
     let sent = sender.wait(BOUND);

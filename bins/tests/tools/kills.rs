@@ -94,7 +94,9 @@ fn kill(victim: &str, at: Option<u64>, noise: &mut Noise, coverage: &mut Coverag
     let options = ["--idle-timeout", "60s", "-v"];
     let mut rrecv = scratch.rrecv(&options);
     let mut rsend = scratch.rsend(&options);
-    rsend.args(["--connect-timeout", "2s", &scratch.address()]).stdin(Stdio::piped());
+    // Only a receiver that is killed early can be missing.
+    let connect_timeout = if at.is_none() { "2s" } else { "60s" };
+    rsend.args(["--connect-timeout", connect_timeout, &scratch.address()]).stdin(Stdio::piped());
     let survivor = if victim == "rsend" { &mut rrecv } else { &mut rsend };
     survivor.arg(option("json", &events));
     let mut receiver = Some(scratch.start_rrecv(rrecv.arg(&out)));

@@ -129,10 +129,9 @@ fn every_exit_code_has_its_cause() {
         receiver.signal(["HUP", "INT", "TERM"][usize::from(code != 129) + usize::from(code == 143)]);
         met_as(code, &[receiver.wait(BOUND)]);
     }
-    for (signal, code, timeout) in [("STOP", 4, "1s"), ("KILL", 5, "60s")] {
-        let options = ["-v", "--idle-timeout", timeout];
-        let receiver = scratch.start_rrecv(&mut scratch.rrecv(&options));
-        let mut rsend = scratch.rsend(&options);
+    for (signal, code, timeout) in [("STOP", 4, "3s"), ("KILL", 5, "60s")] {
+        let receiver = scratch.start_rrecv(&mut scratch.rrecv(&["-v", "--idle-timeout", "60s"]));
+        let mut rsend = scratch.rsend(&["-v", "--idle-timeout", timeout]);
         // endless data, so that it waits for the receiver and not for its source
         let sender = scratch.start("rsend", rsend.args([address, "/dev/zero"]));
         sender.until_connected(1);

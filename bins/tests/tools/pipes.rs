@@ -7,6 +7,10 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 use std::thread;
 
+/// A pause, and an idle timeout that it exceeds.
+const PAUSE: Duration = Duration::from_secs(6);
+const SHORTER: &str = "--idle-timeout=4s";
+
 /// Runs generator, rsend, rrecv and verifier. Generator and verifier call their pause with the bytes so far.
 fn through_pipes(test: &str, total: u64, options: &[&str], feed_pause: fn(u64), read_pause: fn(u64)) {
     struct Slowly<R>(R, fn(u64), u64);
@@ -41,17 +45,11 @@ fn pipes_carry_more_than_4_gib() {
 fn a_source_may_pause_beyond_the_idle_timeout() {
     fn pause_at(places: &[u64], at: u64) {
         if places.contains(&at) {
-            thread::sleep(Duration::from_secs(5));
+            thread::sleep(PAUSE);
         }
     }
     // before the first byte, in the middle, and before the end
-    through_pipes(
-        "slow-source",
-        1 << 20,
-        &["--idle-timeout", "2s"],
-        |at| pause_at(&[0, 512 << 10, 1 << 20], at),
-        |_| {},
-    );
+    through_pipes("slow-source", 1 << 20, &[SHORTER], |at| pause_at(&[0, 512 << 10, 1 << 20], at), |_| {});
 }
 
 #[test]
@@ -60,10 +58,10 @@ fn a_reader_may_pause_beyond_the_idle_timeout() {
         use core::sync::atomic::{AtomicBool, Ordering};
         static DONE: AtomicBool = AtomicBool::new(false);
         if at > 4 << 20 && !DONE.swap(true, Ordering::Relaxed) {
-            thread::sleep(Duration::from_secs(5));
+            thread::sleep(PAUSE);
         }
     }
-    through_pipes("slow-sink", 16 << 20, &["--idle-timeout", "2s"], |_| {}, pause_once);
+    through_pipes("slow-sink", 16 << 20, &[SHORTER], |_| {}, pause_once);
 }
 
 #[test]

@@ -1,30 +1,15 @@
 //! A stalled reader of standard error: it fails no transfer, and delays neither the end nor a signal.
 
-use crate::support::{BOUND, Scratch, wait_for};
+use crate::support::{BOUND, Scratch, full_pipe, wait_for};
 use core::time::Duration;
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{ErrorKind, PipeReader, PipeWriter, Write, pipe};
+use std::io::PipeReader;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::Instant;
 use superpipe::Reason;
-
-/// Returns a full pipe that no process reads.
-fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = pipe().unwrap();
-    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
-    loop {
-        match writer.write(&[b'x'; 4096]) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            written => assert!(written.unwrap() > 0),
-        }
-    }
-    fcntl_setfl(&writer, OFlags::empty()).unwrap();
-    (reader, writer)
-}
 
 /// A listening rrecv whose standard error is a full pipe. Dropping this kills it.
 struct Stalled {

@@ -17,6 +17,11 @@ use crate::{Address, Connection, Options};
 /// Bounds a hang: ten times what anything here takes.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Ten times what a wait of a second costs, and a fourth of what spinning does.
+const CPU_TIME_MAX: Duration = Duration::from_millis(250);
+/// Plays until a wait costs so little: CPU time counts what a hypervisor takes from this machine for others, too.
+pub(super) const PLAYS: u32 = 3;
+
 /// One end, never closed.
 pub(super) struct Doomed {
     pub(super) connection: ManuallyDrop<Connection>,
@@ -85,6 +90,11 @@ pub(super) fn cpu_time() -> Duration {
     // SAFETY: the pointer is to a timespec of ours.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+/// Fails if a wait has cost so much CPU time that it did not sleep.
+pub(super) fn is_little(cost: Duration) -> Result<(), String> {
+    if cost < CPU_TIME_MAX { Ok(()) } else { Err(format!("{cost:?} of CPU time")) }
 }
 
 /// Bytes that a pipe holds.

@@ -1,5 +1,7 @@
 //! Tests of waiting: its end and its cost.
 
+#[path = "../../tests/support/attempts.rs"]
+mod attempts;
 mod chilled;
 mod doomed;
 mod dying;

@@ -1,7 +1,7 @@
 //! The active side: from a host's name to an established connection.
 
 use super::cm::Cm;
-use super::connection::{ACK_TIMEOUT, RdmaConnection};
+use super::connection::RdmaConnection;
 use super::deadline::{ConnectDeadline, instant};
 use super::device::DeviceName;
 use super::error::ConnectError;
@@ -154,7 +154,7 @@ fn connect_by(
 ) -> Result<Established, ConnectError> {
     let mut id = CmId::create(&events)?;
     // Kernels before 5.1 lack this option, and wait for seconds.
-    let _ = id.set_ack_timeout(ACK_TIMEOUT);
+    let _ = id.set_ack_timeout(options.ack_timeout.exponent());
     id.resolve_addr(source, to, step_ms(deadline))?;
     expect(&events, CmEventKind::ADDR_RESOLVED, deadline)?;
     id.resolve_route(step_ms(deadline))?;
@@ -183,7 +183,7 @@ fn connect_by(
         }
         None if event.kind == CmEventKind::CONNECT_RESPONSE => {
             let PrivateData { mtu } = PrivateData::decode(&event.private_data)?;
-            connection.make_ready(mtu)?;
+            connection.make_ready(mtu, options.ack_timeout)?;
             connection.establish()?;
         }
         None if event.kind == CmEventKind::ESTABLISHED => drop(PrivateData::decode(&event.private_data)?),

@@ -258,7 +258,7 @@ fn accept(
     let peer = cm.peer_addr().ok_or(ConnectError::Lost("while connecting"))?;
     let mut connection = RdmaConnection::new(cm, options.memory_node, options.shards)?;
     let ours = PrivateData { mtu: connection.mtu()? }.encode();
-    connection.make_ready(peer_mtu)?;
+    connection.make_ready(peer_mtu, options.ack_timeout)?;
     connection.accept(&ours)?;
     // Not waiting for ESTABLISHED: its message can be lost on RoCE, and is repeated only seconds later. The peer's HELLO proves as
     // much.

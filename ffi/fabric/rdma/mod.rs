@@ -17,6 +17,7 @@
 //! sleep, sleep_state    how an end sleeps, and what both ends have agreed on for it
 //! ```
 
+mod ack_timeout;
 mod cm;
 mod completions;
 mod connect;
@@ -44,6 +45,7 @@ mod sleep;
 mod sleep_state;
 mod violation;
 
+pub use ack_timeout::AckTimeout;
 pub use completions::ShardSet;
 pub use connect::{Established, connect};
 pub use device::{DeviceName, DeviceNameParseError, RdmaDevice};

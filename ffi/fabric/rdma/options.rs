@@ -1,5 +1,6 @@
 //! Options of a connection over RDMA.
 
+use super::ack_timeout::AckTimeout;
 use super::completions::ShardSet;
 use super::device::RdmaDevice;
 use crate::os::MemoryNode;
@@ -16,6 +17,8 @@ pub struct RdmaOptions<'a> {
     pub idle_timeout_ns: u64,
     /// Device and GID.
     pub device: RdmaDevice,
+    /// Time after which the device sends again.
+    pub ack_timeout: AckTimeout,
     /// Memory node of what is registered.
     pub memory_node: MemoryNode,
     /// CQs that connections share. None: each has its own.

@@ -11,7 +11,8 @@ use superpipe::fabric::shm::handshake::{
 use superpipe::fabric::shm::{ConnectError, Socket, SocketError};
 use superpipe::{Address, Connection, ErrorKind, Listener, Options};
 
-use crate::support::{DEADLINE, path};
+use crate::attempts::one_of;
+use crate::support::{DEADLINE, path, undisturbed};
 
 /// Connections that are made side by side.
 pub(crate) const SIDE_BY_SIDE: usize = 16;
@@ -198,6 +199,7 @@ fn whoever_connects_while_nobody_accepts_is_accepted_later() {
 
 #[test]
 fn a_silent_peer_meets_the_timeout_and_is_told_of() {
+    let _undisturbed = undisturbed();
     let timeout = Duration::from_secs(2);
     let (mut listener, path) = listen(Options { handshake_timeout: timeout, ..Options::default() });
     let silent = stranger(&path);
@@ -212,23 +214,32 @@ fn a_silent_peer_meets_the_timeout_and_is_told_of() {
 }
 
 /// CPU time of this thread.
-pub(crate) fn cpu() -> Duration {
+fn cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-#[test]
-fn a_peer_that_is_silent_while_it_warms_up_costs_little() {
-    let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
-    let agreeing = thread::spawn(move || half_way(&path));
+/// Accepts for 2 s, in which nobody is through. Fails unless that costs little CPU time.
+pub(crate) fn costs_little(listener: &mut Listener) -> Result<(), String> {
     let before = cpu();
     let error = listener.accept(Duration::from_secs(2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     let spent = cpu() - before;
-    assert!(spent < Duration::from_millis(600), "{spent:?} of 2 s");
-    drop(agreeing.join().unwrap());
+    if spent < Duration::from_millis(600) { Ok(()) } else { Err(format!("{spent:?} of 2 s")) }
+}
+
+#[test]
+fn a_peer_that_is_silent_while_it_warms_up_costs_little() {
+    let _undisturbed = undisturbed();
+    one_of(3, || {
+        let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
+        let agreeing = thread::spawn(move || half_way(&path));
+        let little = costs_little(&mut listener);
+        drop(agreeing.join().unwrap());
+        little
+    });
 }
 
 /// Ten calls a second without waiting, as of a loop that has other things to do: each does all that can be done at once.

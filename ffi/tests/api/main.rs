@@ -2,6 +2,8 @@
 
 mod addresses;
 mod attacks;
+#[path = "../support/attempts.rs"]
+mod attempts;
 mod building;
 mod building_windows;
 mod closing;

@@ -9,7 +9,7 @@ use superpipe::{
     Arrival, Description, ErrorKind, FirstChunk, Options, Protocol, Reason, Tuning, WaitStrategy,
 };
 
-use crate::support::{DEADLINE, bytes, pair, pair_with};
+use crate::support::{DEADLINE, bytes, pair, pair_with, undisturbed};
 
 /// Around every boundary of lines, blocks (4 KiB) and groups (16 KiB), and C0 (64 KiB) and the landing buffer (512 KiB).
 fn sizes() -> Vec<usize> {
@@ -82,7 +82,8 @@ fn both_directions_at_once() {
 
 #[test]
 fn a_blocked_receiver_of_a_stream_sends_keepalives() {
-    let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
+    let _undisturbed = undisturbed();
+    let impatient = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
     let (mut a, mut b) = pair_with(impatient, impatient);
     let sender = thread::spawn(move || {
         let mut stream = a.open_stream(0, DEADLINE).unwrap();
@@ -92,7 +93,7 @@ fn a_blocked_receiver_of_a_stream_sends_keepalives() {
         a
     });
     let mut stream = b.accept_stream(DEADLINE).unwrap();
-    stream.keep_alive_while(|| thread::sleep(Duration::from_secs(2)));
+    stream.keep_alive_while(|| thread::sleep(Duration::from_secs(5)));
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
     drop(stream);
@@ -102,7 +103,8 @@ fn a_blocked_receiver_of_a_stream_sends_keepalives() {
 
 #[test]
 fn a_stream_survives_pauses_longer_than_the_idle_timeout() {
-    let impatient = Options { idle_timeout: Duration::from_millis(700), ..Options::default() };
+    let _undisturbed = undisturbed();
+    let impatient = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
     let (mut a, mut b) = pair_with(impatient, impatient);
     let data = bytes(5, 2_000_003);
     let copy = data.clone();
@@ -114,7 +116,7 @@ fn a_stream_survives_pauses_longer_than_the_idle_timeout() {
         let mut rest = copy[1_000_000..].chunks(77_777);
         stream.write_all(rest.next().unwrap()).unwrap();
         stream.finish(DEADLINE).unwrap();
-        a.keep_alive_while(|| thread::sleep(Duration::from_secs(2)));
+        a.keep_alive_while(|| thread::sleep(Duration::from_secs(5)));
         let mut stream = a.open_stream(78, DEADLINE).unwrap();
         for chunk in rest {
             stream.write_all(chunk).unwrap();

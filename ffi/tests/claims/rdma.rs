@@ -8,7 +8,8 @@ use std::{env, fs, thread};
 use superpipe::MemoryNode;
 
 use superpipe::fabric::rdma::{
-    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
+    Accepted, Accepting, AckTimeout, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions,
+    connect,
 };
 use superpipe::os::monotonic_ns;
 use superpipe::{Arrival, Budget, Tuning};
@@ -49,6 +50,7 @@ fn meet(ip: IpAddr, tuning: &Tuning) -> Connected<Rdma> {
         landing_bytes_max: 64 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };

@@ -1,5 +1,6 @@
 //! Lines of pollers.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
@@ -70,8 +71,9 @@ fn one_that_sleeps_shows_what_it_has() {
     let (mut events, until) = (PollEvents::with_capacity(8), Instant::now() + DEADLINE);
     // A copy is made when it ends.
     poller.poll(&mut events, 2 * COPY_PERIOD).unwrap();
+    let there = address.clone();
     let client = thread::spawn(move || {
-        Connection::connect(&address, Options::default(), DEADLINE).unwrap().close(Reason::DONE, DEADLINE)
+        Connection::connect(&there, Options::default(), DEADLINE).unwrap().close(Reason::DONE, DEADLINE)
     });
     let mut has_ended = false;
     while !has_ended {
@@ -84,13 +86,30 @@ fn one_that_sleeps_shows_what_it_has() {
         }
     }
     let _ = client.join().unwrap();
+    let has_read = &AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(COPY_PERIOD / 2);
-            let line = read_own().pollers[0];
-            assert_eq!((line.connections, line.active, line.accepted), (0, 0, 1), "{line:?}");
+        let reading = scope.spawn(move || {
+            let shown = || {
+                let line = read_own().pollers[0];
+                (line.connections, line.active, line.accepted)
+            };
+            let (begun, mut last) = (Instant::now(), shown());
+            while last != (0, 0, 1) && begun.elapsed() < DEADLINE / 2 {
+                thread::sleep(Duration::from_millis(5));
+                last = shown();
+            }
+            has_read.store(true, Ordering::Relaxed);
+            // Another client ends the sleep.
+            let _ = Connection::connect(&address, Options::default(), DEADLINE);
+            assert_eq!(last, (0, 0, 1));
         });
-        poller.poll(&mut events, 4 * COPY_PERIOD).unwrap();
+        // The end of a sleep would make a copy, too.
+        while !has_read.load(Ordering::Relaxed) {
+            poller.poll(&mut events, 2 * DEADLINE).unwrap();
+        }
+        while !reading.is_finished() {
+            poller.poll(&mut events, Duration::from_millis(10)).unwrap();
+        }
     });
 }
 

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use superpipe::{Budget, Connection, Drive, SendOperation};
 
-use crate::{DEADLINE, alone, await_that, bytes, carry, pair};
+use crate::attempts::one_of;
+use crate::{DEADLINE, SHARED_MAX, alone, await_that, bytes, carry, pair};
 
 const KIB: u64 = 1 << 10;
 /// More than the largest landing buffer holds.
@@ -171,15 +172,23 @@ fn a_peer_that_ignores_shrink_starves_none_of_seven() {
 }
 
 /// That it is reclaimed before what a busy one has is shown where time stands still (`core/src/budget/pool/tests.rs`): here an end that is not
-/// scheduled for 20 ms counts as one that withholds.
+/// scheduled for 20 ms counts as one that withholds. If that happens, the busy one may have been asked alone, and the attempt shows nothing.
 #[test]
 fn idle_memory_is_reclaimed_for_one_that_lacks_it() {
     let _alone = alone();
+    one_of(5, reclaim_idle_memory);
+}
+
+/// Fails unless the idle one has been asked, once, and has given all back.
+fn reclaim_idle_memory() -> Result<(), String> {
+    /// An idle one that was asked gives back in a millisecond or two, once it is scheduled. One that was not does so after 10 s.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    Budget::set_shared_max(SHARED_MAX);
     let (mut idle, mut busy, mut third) = (pair(), pair(), pair());
     grow(&mut idle.0, &mut idle.1);
     grow(&mut busy.0, &mut busy.1);
     let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let reclaimed = thread::scope(|scope| {
         let is_over = &is_over;
         let stop = Stop(is_over);
         let busy = scope.spawn(move || {
@@ -189,12 +198,21 @@ fn idle_memory_is_reclaimed_for_one_that_lacks_it() {
             busy
         });
         let idle = scope.spawn(move || {
-            while !is_over.load(Ordering::Relaxed) {
+            let mut last = None;
+            loop {
                 // Waits send keepalives, and each of them looks for use.
                 let _ = idle.1.recv_into(&mut [&mut [0; 8]], Duration::from_millis(20));
                 idle.0.progress();
+                if is_over.load(Ordering::Relaxed) {
+                    let since = last.get_or_insert_with(Instant::now);
+                    let counters = idle.1.counters();
+                    let is_reclaimed = (counters.shrinks, landing_bytes(&mut idle.1)) == (1, 0);
+                    if is_reclaimed || since.elapsed() > PATIENCE {
+                        let reclaimed = if is_reclaimed { Ok(()) } else { Err(format!("{counters:?}")) };
+                        return (idle, reclaimed);
+                    }
+                }
             }
-            idle
         });
         // Two keepalive periods, after which the idle one knows that it is.
         thread::sleep(Duration::from_millis(600));
@@ -207,11 +225,12 @@ fn idle_memory_is_reclaimed_for_one_that_lacks_it() {
             carry(&mut third.0, &mut third.1, &bytes(3, 60_000));
         }
         drop(stop);
-        let (mut idle, busy) = (idle.join().unwrap(), busy.join().unwrap());
-        let counters = idle.1.counters();
-        assert_eq!((counters.shrinks, landing_bytes(&mut idle.1)), (1, 0), "{counters:?}");
-        drop((idle, busy));
+        // The busy one has its connection while the idle one is awaited.
+        let (_idle, reclaimed) = idle.join().unwrap();
+        drop(busy.join().unwrap());
+        reclaimed
     });
     drop(third);
     await_that("the budget has all back", || Budget::shared_bytes() == 0);
+    reclaimed
 }

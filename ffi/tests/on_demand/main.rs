@@ -1,6 +1,8 @@
 //! Landing on demand over shared memory: what arrives, and what it costs. A binary of its own, one test at a time: the budget, the
 //! descriptors and the mappings that it counts are the process's.
 
+#[path = "../support/attempts.rs"]
+mod attempts;
 mod cost;
 #[path = "../support/descriptors.rs"]
 mod descriptors;
@@ -20,12 +22,14 @@ use superpipe::{Address, Budget, Connection, LandingMode, Listener, Options, Tun
 /// Ten times what anything here takes: a hang, no measure.
 const DEADLINE: Duration = Duration::from_secs(60);
 const PAGE: u64 = 4096;
+/// Default of the process's limit of shared memory.
+const SHARED_MAX: u64 = 1 << 30;
 
 /// Keeps other tests out of the process, and its limits at their default.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Budget::set_shared_max(1 << 30);
+    Budget::set_shared_max(SHARED_MAX);
     guard
 }
 

@@ -106,6 +106,7 @@ fn a_message_that_nobody_takes_hides_no_end() {
 /// A server that has no descriptor left for its clients says so now and then, sleeps meanwhile, and serves them once it has.
 #[test]
 fn a_server_without_descriptors_is_no_busy_loop() {
+    const A_WHILE: Duration = Duration::from_millis(600);
     if let Some(address) = given() {
         let mut poller = Poller::new(PollerOptions::default()).unwrap();
         poller.listen(&address, Options::default()).unwrap();
@@ -116,16 +117,20 @@ fn a_server_without_descriptors_is_no_busy_loop() {
         assert!(!files.is_empty());
         let mut events = PollEvents::with_capacity(16);
         let (mut failed, mut calls) = (0, 0);
-        let until = Instant::now() + Duration::from_millis(600);
-        while Instant::now() < until {
-            poller.poll(&mut events, until).unwrap();
+        let begun = Instant::now();
+        // A busy host may let the client come late.
+        while failed == 0 || begun.elapsed() < A_WHILE {
+            assert!(begun.elapsed() < DEADLINE, "no client fails");
+            poller.poll(&mut events, A_WHILE).unwrap();
             calls += 1;
             for event in &events {
                 assert!(matches!(event, PollEvent::AcceptFailed { .. }), "{event:?}");
                 failed += 1;
             }
         }
-        assert!(failed > 0 && failed <= 30 && calls <= 40, "{failed} {calls}");
+        let whiles = begun.elapsed().as_secs_f64() / A_WHILE.as_secs_f64();
+        let most = [30.0, 40.0].map(|most| most * whiles);
+        assert!(f64::from(failed) <= most[0] && f64::from(calls) <= most[1], "{failed} {calls}: {whiles}");
         drop(files);
         setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
         let mut room = [0; 64];

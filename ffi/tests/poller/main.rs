@@ -1,5 +1,7 @@
 //! Pollers: one thread that serves many.
 
+#[path = "../support/attempts.rs"]
+mod attempts;
 mod connecting;
 mod dying;
 mod in_place;

@@ -1,5 +1,6 @@
 //! Ends with a descriptor of their own, and a poller's descriptor: a program waits for it, without a deadline of its own.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::os::fd::AsFd;
 use std::thread;
@@ -11,7 +12,11 @@ use superpipe::{
     PollerOptions, TryRecv, TrySend, WaitableConnection, WaitableListener,
 };
 
+use crate::attempts::one_of;
 use crate::support::{DEADLINE, address, client, echo, ping, poll_until, server};
+
+/// Plays until one sleeps: CPU time counts what a hypervisor takes from this machine for others, too.
+const PLAYS: u32 = 3;
 
 /// Waits until the descriptor is ready. What never comes fails the test.
 fn wait_for(end: &impl AsFd) {
@@ -130,23 +135,27 @@ fn room_to_send_makes_the_descriptor_ready() {
 /// wire.md 7.3: a program that waits for the descriptor and calls `arm` after each wait sends what its peer expects, and counts the peer's silence.
 #[test]
 fn keepalives_go_out_and_silence_is_told() {
-    let options = Options { idle_timeout: Duration::from_millis(600), ..Options::default() };
+    const WAIT: Duration = Duration::from_secs(5);
+    let options = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
     let [mut one, mut other] = pair(options);
-    let waiting = thread::spawn(move || {
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(3) {
-            one.check_silence().unwrap();
-            if one.arm(Interest::default()) != Arming::Busy {
-                wait_for(&one);
+    let is_over = &AtomicBool::new(false);
+    let mut one = thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                one.check_silence().unwrap();
+                if one.arm(Interest::default()) != Arming::Busy {
+                    wait_for(&one);
+                }
             }
-        }
-        one
+            one
+        });
+        let begin = Instant::now();
+        let error = other.connection().recv_into(&mut [&mut [0; 8]], WAIT).unwrap_err();
+        // From here on the other end calls nothing.
+        is_over.store(true, Ordering::Relaxed);
+        assert!(error.kind() == ErrorKind::Timeout && begin.elapsed() >= WAIT, "{error}");
+        waiting.join().unwrap()
     });
-    let begin = Instant::now();
-    let error = other.connection().recv_into(&mut [&mut [0; 8]], Duration::from_millis(2500)).unwrap_err();
-    assert!(error.kind() == ErrorKind::Timeout && begin.elapsed() >= Duration::from_millis(2500), "{error}");
-    // From here on the other end calls nothing.
-    let mut one = waiting.join().unwrap();
     let begin = Instant::now();
     while one.check_silence().is_ok() {
         assert!(begin.elapsed() < DEADLINE);
@@ -203,14 +212,15 @@ fn a_pollers_descriptor_is_enough_to_wait_for() {
     let mut poller = Poller::new(PollerOptions::default()).unwrap();
     let address = address();
     poller.listen(&address, Options::default()).unwrap();
-    let options = Options { idle_timeout: Duration::from_millis(400), ..Options::default() };
+    const WAIT: Duration = Duration::from_secs(5);
+    let options = Options { idle_timeout: Duration::from_secs(2), ..Options::default() };
     let client = thread::spawn(move || {
         let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
         ping(&mut connection, 100, 20);
         // Nothing but keepalives, which keep this end from giving its peer up.
         let begin = Instant::now();
-        connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(2)).unwrap_err();
-        assert!(begin.elapsed() >= Duration::from_secs(2));
+        connection.recv_into(&mut [&mut [0; 8]], WAIT).unwrap_err();
+        assert!(begin.elapsed() >= WAIT);
         ping(&mut connection, 100, 20);
     });
     let (mut events, mut room) = (PollEvents::with_capacity(8), [0; 128]);
@@ -253,27 +263,33 @@ fn a_connect_that_fails_says_so_and_is_over() {
     assert_eq!(connecting.arm(), Arming::Busy);
 }
 
-/// wire.md 7.3
+/// wire.md 7.3. Attempts, since a busy host may run the poller too late for so short a time.
 #[test]
 fn a_poller_keeps_a_peer_with_a_short_idle_timeout() {
     for ms in [200, 300] {
-        let (mut poller, _, address) = server(PollerOptions::default());
-        thread::scope(|scope| {
-            let client = scope.spawn(move || {
-                let options = Options { idle_timeout: Duration::from_millis(ms), ..Options::default() };
-                let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
-                let begin = Instant::now();
-                let error = connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(3)).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Timeout);
-                begin.elapsed()
-            });
-            let mut events = PollEvents::with_capacity(8);
-            while !client.is_finished() {
-                poller.poll(&mut events, Duration::from_millis(500)).unwrap();
-            }
-            assert!(client.join().unwrap() >= Duration::from_secs(3), "{ms} ms");
-        });
+        one_of(10, || keep_for_3_s(Duration::from_millis(ms)));
     }
+}
+
+/// Has a poller keep a peer with this idle timeout.
+fn keep_for_3_s(idle_timeout: Duration) -> Result<(), String> {
+    const WAIT: Duration = Duration::from_secs(3);
+    let (mut poller, _, address) = server(PollerOptions::default());
+    thread::scope(|scope| {
+        let client = scope.spawn(move || {
+            let options = Options { idle_timeout, ..Options::default() };
+            let mut connection = Connection::connect(&address, options, DEADLINE).unwrap();
+            let begin = Instant::now();
+            let error = connection.recv_into(&mut [&mut [0; 8]], WAIT).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Timeout);
+            if begin.elapsed() >= WAIT { Ok(()) } else { Err(format!("{:?}: {error}", begin.elapsed())) }
+        });
+        let mut events = PollEvents::with_capacity(8);
+        while !client.is_finished() {
+            poller.poll(&mut events, Duration::from_millis(500)).unwrap();
+        }
+        client.join().unwrap()
+    })
 }
 
 /// What the peer has just sent was received, so it is not silent.
@@ -312,20 +328,33 @@ fn an_idle_waitable_connection_is_looked_at_rarely() {
 /// What is armed is not what a call that waits sleeps in.
 #[test]
 fn a_call_that_waits_rests_after_arming() {
-    let [mut one, mut other] = pair(Options::default());
-    while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
-    send(&mut other, b"wakes");
-    wait_for(&one);
-    assert_eq!(receive(&mut one, &mut [0; 8]), Ok(5));
-    while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
-    send(&mut other, b"again");
-    wait_for(&one);
+    one_of(PLAYS, || {
+        let [mut one, mut other] = pair(Options::default());
+        while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
+        send(&mut other, b"wakes");
+        wait_for(&one);
+        assert_eq!(receive(&mut one, &mut [0; 8]), Ok(5));
+        while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
+        send(&mut other, b"again");
+        wait_for(&one);
+        sleeps(|| {
+            let mut room = [0; 8];
+            one.connection().recv_into(&mut [&mut room], DEADLINE).unwrap();
+            one.connection().recv_into(&mut [&mut room], Duration::from_secs(2)).unwrap_err();
+        })
+    });
+}
+
+/// Fails unless a wait of 2 s costs next to no CPU time.
+fn sleeps(wait: impl FnOnce()) -> Result<(), String> {
     let before = cpu_time();
-    let mut room = [0; 8];
-    one.connection().recv_into(&mut [&mut room], DEADLINE).unwrap();
-    one.connection().recv_into(&mut [&mut room], Duration::from_secs(2)).unwrap_err();
+    wait();
     let took = cpu_time() - before;
-    assert!(took < Duration::from_millis(200), "{took:?} of 2 s: it does not sleep");
+    if took < Duration::from_millis(200) {
+        Ok(())
+    } else {
+        Err(format!("{took:?} of 2 s: it does not sleep"))
+    }
 }
 
 /// CPU time of this thread.
@@ -336,23 +365,24 @@ fn cpu_time() -> Duration {
 
 #[test]
 fn a_connection_that_was_put_in_place_of_an_armed_one_is_woken() {
-    let [mut one, mut other] = pair(Options::default());
-    let [another, mut its_peer] = pair(Options::default());
-    while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
-    let old = core::mem::replace(one.connection(), another.into_connection());
-    while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
-    send(&mut its_peer, b"new");
-    assert_eq!(receive(&mut one, &mut [0; 8]), Ok(3));
-    // The one that was taken out sleeps and wakes as before.
-    let (mut old, mut new) = (old, one.into_connection());
-    send(&mut other, b"old");
-    old.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap();
-    let before = cpu_time();
-    for connection in [&mut old, &mut new] {
-        connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(1)).unwrap_err();
-    }
-    let took = cpu_time() - before;
-    assert!(took < Duration::from_millis(200), "{took:?} of 2 s: one does not sleep");
+    one_of(PLAYS, || {
+        let [mut one, mut other] = pair(Options::default());
+        let [another, mut its_peer] = pair(Options::default());
+        while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
+        let old = core::mem::replace(one.connection(), another.into_connection());
+        while !matches!(one.arm(Interest::default()), Arming::Armed { .. }) {}
+        send(&mut its_peer, b"new");
+        assert_eq!(receive(&mut one, &mut [0; 8]), Ok(3));
+        // The one that was taken out sleeps and wakes as before.
+        let (mut old, mut new) = (old, one.into_connection());
+        send(&mut other, b"old");
+        old.recv_into(&mut [&mut [0; 8]], DEADLINE).unwrap();
+        sleeps(|| {
+            for connection in [&mut old, &mut new] {
+                connection.recv_into(&mut [&mut [0; 8]], Duration::from_secs(1)).unwrap_err();
+            }
+        })
+    });
 }
 
 /// Attack: the ring of a stream whose receiver pauses has some room left, less than a part of it takes.

@@ -5,7 +5,8 @@ use std::thread;
 use superpipe::MemoryNode;
 use superpipe::Tuning;
 use superpipe::fabric::rdma::{
-    Accepted, Accepting, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions, connect,
+    Accepted, Accepting, AckTimeout, ConnectError, Established, Listener, Rdma, RdmaDevice, RdmaOptions,
+    connect,
 };
 use superpipe::os::monotonic_ns;
 use superpipe_core::{Endpoint, Origin};
@@ -23,6 +24,7 @@ pub(crate) fn options(tuning: &Tuning) -> RdmaOptions<'_> {
         landing_bytes_max: LANDING_BYTES_MAX,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     }

@@ -7,8 +7,8 @@ use superpipe::{
 };
 
 use crate::{
-    C0, DEADLINE, LANDINGS, alone, await_that, buffer, descriptors, mapped_buffers, options, pair, pair_with,
-    receive, register, settle, settled_descriptors,
+    C0, DEADLINE, LANDINGS, alone, await_helpers, await_that, buffer, descriptors, mapped_buffers, options,
+    pair, pair_with, receive, register, settle, settled_descriptors,
 };
 
 const MIB: u64 = 1 << 20;
@@ -92,6 +92,7 @@ fn a_refused_buffer_is_tried_again_after_a_number_of_messages() {
     while b.counters().exposed_bytes_received == 0 {
         assert!(through_the_ring < 100, "it is tried again");
         through_the_ring += 1;
+        await_helpers(through_the_ring > 70);
         std::thread::scope(|scope| {
             scope.spawn(|| a.send_registered(7, &source, 0..C0 + 1, DEADLINE).unwrap());
             receive(&mut b, &source[..C0 + 1]);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use superpipe::{Budget, Registered, TrustedBuf};
 
 use crate::trusted::{MIB, carry, head, offered, split_bytes};
-use crate::{DEADLINE, alone, buffer, offer, pair, receive, register, settle, trusting_pair};
+use crate::{DEADLINE, alone, await_helpers, buffer, offer, pair, receive, register, settle, trusting_pair};
 
 /// "`recv_trusted` offers its buffer, too: that is in time if the peer sends later": also if the mailbox had no room for the offer at first.
 #[test]
@@ -155,6 +155,7 @@ fn an_offer_takes_the_place_of_a_source_that_was_never_used() {
     let mut sink = TrustedBuf::new(100_000).unwrap();
     let mut is_offered = false;
     for offer in 0..50 {
+        await_helpers(offer >= 20 && !is_offered);
         is_offered |= b.offer(&mut sink).unwrap();
         settle(&mut a, &mut b);
         assert!(offer >= 14 || !is_offered, "after {offer} offers");
@@ -173,6 +174,8 @@ fn a_ninth_buffer_gets_the_place_of_one_that_was_never_used() {
     }
     let ninth = buffer(9, 10_000);
     for message in 0..20 {
+        let is_exposed = a.counters().exposed_bytes_sent > 0;
+        await_helpers(message >= 17 && !is_exposed);
         a.send_registered(7, &ninth, 0..10_000, DEADLINE).unwrap();
         receive(&mut b, &ninth);
         settle(&mut a, &mut b);

@@ -160,6 +160,13 @@ fn settle(one: &mut Connection, other: &mut Connection) {
     }
 }
 
+/// Lets helper threads come to the end of what they have begun, which is late if `is_late`: a busy machine may not run them for some time.
+fn await_helpers(is_late: bool) {
+    if is_late {
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// Mappings of registered buffers in this process.
 fn mapped_buffers() -> usize {
     mapped("superpipe-buffer")

@@ -2,8 +2,8 @@
 //! every step of a connection.
 //!
 //! A case is data: the peer's script (`peer`), the call at this end, and the result that the call must have (`case`). Every
-//! case checks more than that result: a call returns within ten times its deadline, a wait costs little CPU time, only bytes
-//! that the script sent arrive, and afterwards every descriptor, mapping and share of the budget is given back.
+//! case checks more than that result: only bytes that the script sent arrive, and afterwards every descriptor, mapping and share
+//! of the budget is given back. In one of three plays each call returns within ten times its deadline, and a wait costs little CPU time.
 //!
 //! Over RDMA the same peer plays a part of them, and cases of its own (`rdma`), where there is a device.
 //!

@@ -59,6 +59,11 @@ const fn late(script: Script, call: fn(&mut Us) -> Answer) -> Case {
     Case { is_idle: true, ..busy(script, call) }
 }
 
+/// The idle timeout of these options ends it, and the wait must sleep.
+const fn silent(options: fn() -> Options, script: Script, call: fn(&mut Us) -> Answer) -> Case {
+    Case { options, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
+}
+
 /// Only the interrupt flag ends it.
 const fn stopped(script: Script, call: fn(&mut Us) -> Answer) -> Case {
     Case { limit: SOON, ..on(script, call, INTERRUPTED) }
@@ -224,7 +229,7 @@ fn poll(us: &mut Us) -> Answer {
 
 cases! {
     recv_nothing: late(warm![], recv);
-    recv_silence: Case { options: quiet, limit: Duration::from_millis(500), text: "silent", ..late(warm![], recv) };
+    recv_silence: silent(quiet, warm![], recv);
     recv_half: late(warm![Part(1, 100_000, 40_000), Cue], recv);
     recv_half_a_chunk: late(warm![Slot([RTS | FIN | LEFT, 1, 40_000, 40_000, 0, 0, 0], NEXT, 3), Cue], recv);
     recv_half_a_chunk_of_the_dead: on(warm![Slot([RTS | FIN | LEFT, 1, 40_000, 40_000, 0, 0, 0], NEXT, 3), Die], recv, LOST);
@@ -364,7 +369,7 @@ cases! {
     flush_of_the_dead: on(warm![Cue, Die], flush, LOST);
     flush_under_rejects: busy(warm![Cue, Flood(Rejects)], flush);
     flush_acknowledged_too_much: on(warm![Notification, Ack(2, 0)], flush, PROTOCOL);
-    flush_of_a_silent_peer: Case { options: impatient, limit: Duration::from_secs(1), text: "silent", ..late(warm![], flush) };
+    flush_of_a_silent_peer: silent(impatient, warm![], flush);
 
     progress_is_heard: Case { limit: SOON, ..on(warm![Cue, HearLife], progress_shows_life, OK) };
     progress_finds_death: Case { limit: SOON, ..on(warm![Die], progress_finds_the_dead, LOST) };

@@ -43,15 +43,9 @@ const fn stopped(script: Script, call: fn(&mut Us) -> Answer) -> Case {
     Case { limit: SOON, ..on(script, call, INTERRUPTED) }
 }
 
-/// The idle timeout of 300 ms ends it, and the wait must sleep.
+/// The idle timeout of 300 ms ends it, long before the deadline or the interrupt flag, and the wait must sleep.
 const fn silent(script: Script, call: fn(&mut Us) -> Answer) -> Case {
-    Case {
-        options: impatient,
-        limit: core::time::Duration::from_millis(400),
-        is_idle: true,
-        text: "silent",
-        ..on(script, call, TIMEOUT)
-    }
+    Case { options: impatient, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
 }
 
 macro_rules! warm {

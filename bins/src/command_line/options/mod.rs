@@ -354,7 +354,7 @@ fn no_dash(path: PathBuf) -> Result<PathBuf, &'static str> {
 mod tests {
     use super::*;
     use clap::{CommandFactory, ValueEnum};
-    use superpipe::{Arrival, MemoryNode, RdmaDevice, Tuning};
+    use superpipe::{AckTimeout, Arrival, MemoryNode, RdmaDevice, Tuning};
 
     #[test]
     fn the_command_lines_are_consistent() {
@@ -374,15 +374,26 @@ mod tests {
 
     #[test]
     fn rdma_has_its_options() {
-        let arguments = ["rrecv", "--device", "rxe0", "--gid-index", "3", "--arrival", "checked-flag"];
+        let arguments = [
+            "rrecv",
+            "--device",
+            "rxe0",
+            "--gid-index",
+            "3",
+            "--arrival",
+            "checked-flag",
+            "--ack-timeout",
+            "2s",
+        ];
         let common = Receive::try_parse_from(arguments).unwrap().transfer.common;
         let device = common.route.rdma_device();
         assert_eq!((device.name.unwrap().as_str(), device.gid_index), ("rxe0", Some(3)));
+        assert_eq!(common.route.rdma_ack_timeout(), AckTimeout::at_least(Duration::from_secs(2)));
         assert_eq!(common.tuning.tuning().arrival, Some(Arrival::CheckedFlag));
         let common = Receive::try_parse_from(["rrecv"]).unwrap().transfer.common;
         assert_eq!(
-            (common.route.rdma_device(), common.tuning.tuning()),
-            (RdmaDevice::default(), Tuning::default())
+            (common.route.rdma_device(), common.route.rdma_ack_timeout(), common.tuning.tuning()),
+            (RdmaDevice::default(), AckTimeout::default(), Tuning::default())
         );
         for (option, arrival) in [("flag", Arrival::Flag), ("notify", Arrival::Notify)] {
             let option = ArrivalOption::from_str(option, false).unwrap();

@@ -2,9 +2,12 @@
 
 use crate::quantity;
 use clap::{Args, ValueEnum};
+use core::time::Duration;
 use serde::Serialize;
 use superpipe::WaitStrategy;
-use superpipe::{Arrival, CopyKernel, DeviceName, FirstChunk, LandingMode, Protocol, RdmaDevice, Tuning};
+use superpipe::{
+    AckTimeout, Arrival, CopyKernel, DeviceName, FirstChunk, LandingMode, Protocol, RdmaDevice, Tuning,
+};
 
 /// RDMA device and GID.
 #[derive(Debug, Clone, Args)]
@@ -17,6 +20,11 @@ pub struct RouteOptions {
     /// lists the GIDs. iWARP has no GIDs
     #[arg(long, value_name = "N", help_heading = "RDMA")]
     pub gid_index: Option<u32>,
+
+    /// Send again what the other end's device has not acknowledged for this time, rounded up to 4.096 us times a power of two [default:
+    /// 67ms]. A longer one bears a network that answers late; a shorter one finds a lost packet or peer earlier. iWARP has none
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, help_heading = "RDMA")]
+    pub ack_timeout: Option<Duration>,
 
     /// Trust the other end: with --protocol register-cached, it keeps the right to write to the buffers that its messages are received
     /// into. Over RDMA that saves their registration for each message, over shared memory it lets both ends copy a message at once (rperf).
@@ -283,6 +291,12 @@ impl RouteOptions {
     #[must_use]
     pub const fn rdma_device(&self) -> RdmaDevice {
         RdmaDevice { name: self.device, gid_index: self.gid_index }
+    }
+
+    /// Converts the option to the library's timeout.
+    #[must_use]
+    pub fn rdma_ack_timeout(&self) -> AckTimeout {
+        self.ack_timeout.map_or_else(AckTimeout::default, AckTimeout::at_least)
     }
 }
 

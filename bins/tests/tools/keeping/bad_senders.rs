@@ -1,23 +1,28 @@
 //! Senders that are slow, mute, hostile or dead: they harm nobody else.
 
 use super::Scratch;
-use crate::support::{BOUND, Noise, feed, rsend_hello, send_a_part};
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::support::{BOUND, Noise, beside_silent, feed, in_time, option, rsend_hello, send_a_part};
 use core::time::Duration;
 use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
-use superpipe::Connection;
+use std::time::Instant;
+use superpipe::{Connection, Error};
 
 const SECOND: Duration = Duration::from_secs(10);
 
 /// Sends HELLO and NAME, as rsend does.
+fn greet(connection: &mut Connection, name: &str) -> Result<(), Error> {
+    connection.send(1, &[&rsend_hello(u64::MAX)], SECOND)?;
+    connection.send(13, &[name.as_bytes()], SECOND)
+}
+
+/// Connects and does that.
 fn begin(scratch: &Scratch, name: &str) -> Connection {
     let mut connection = scratch.connect();
-    connection.send(1, &[&rsend_hello(u64::MAX)], SECOND).unwrap();
-    connection.send(13, &[name.as_bytes()], SECOND).unwrap();
+    greet(&mut connection, name).unwrap();
     connection
 }
 
@@ -116,28 +121,15 @@ fn a_full_disk_ends_one_transfer_and_no_other() {
 #[test]
 fn senders_that_send_nothing_lose_their_places() {
     let scratch = Scratch::new("keep-places");
-    let mut keeper = scratch.keeper(&["--connections-max", "2", "--idle-timeout", "2s", "--count", "1"]);
+    let mut keeper = scratch.keeper(&["--connections-max", "2", "--idle-timeout", "5s", "--count", "1"]);
     let receiver = scratch.start_rrecv(&mut keeper);
     let idle = ["one", "two"].map(|name| begin(&scratch, name));
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for mut connection in idle {
-            let is_over = &is_over;
-            scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    connection.progress();
-                    thread::sleep(Duration::from_millis(1));
-                }
-            });
-        }
-        let input = scratch.source("good", b"data");
-        let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "60s", &scratch.address()]);
-        scratch.run("rsend", rsend.arg(&input)).assert_done();
-        is_over.store(true, Ordering::Relaxed);
-    });
+    let input = scratch.source("good", b"data");
+    let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "60s", &scratch.address()]);
+    beside_silent(idle.into(), || scratch.run("rsend", rsend.arg(&input)).assert_done());
     let ended = receiver.wait(BOUND);
     ended.assert_done();
-    assert!(ended.said.contains("it sent nothing for 2s (--idle-timeout), and all 2 places are taken"));
+    assert!(ended.said.contains("it sent nothing for 5s (--idle-timeout), and all 2 places are taken"));
     scratch.assert_only(&["good"]);
 }
 
@@ -148,18 +140,17 @@ fn a_part_of_a_message_keeps_no_receiver_busy() {
     const TRAILER: (u64, usize) = (3, 200);
     let scratch = Scratch::new("keep-parts");
     let receiver = scratch.start_rrecv(&mut scratch.keeper(&[]));
-    thread::scope(|scope| {
-        for (name, (tag, bytes), has_data) in [("one", ATTRIBUTES, false), ("two", TRAILER, true)] {
-            let mut connection = scratch.connect_by_parts();
-            scope.spawn(move || {
-                connection.send(1, &[&rsend_hello(u64::MAX)], SECOND).unwrap();
-                connection.send(13, &[name.as_bytes()], SECOND).unwrap();
-                if has_data {
-                    connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
-                }
-                send_a_part(&mut connection, tag, bytes, Duration::from_secs(8));
-            });
+    let send = |(name, (tag, bytes), has_data)| {
+        let mut connection = scratch.connect_by_parts();
+        greet(&mut connection, name).unwrap();
+        if has_data {
+            connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
         }
+        send_a_part(&mut connection, tag, bytes);
+        connection
+    };
+    let senders = [("one", ATTRIBUTES, false), ("two", TRAILER, true)].map(send);
+    beside_silent(senders.into(), || {
         thread::sleep(Duration::from_secs(1));
         let before = receiver.cpu_time();
         thread::sleep(Duration::from_secs(2));
@@ -192,9 +183,15 @@ fn a_sender_with_short_chunks_is_served() {
 /// Attack: a sender that was refused already, and then says nothing more, is counted and reported again.
 #[test]
 fn a_refused_sender_that_falls_silent_is_counted_once() {
-    let scratch = Scratch::new("keep-silent-refused");
-    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "1s"]));
-    let connection = begin(&scratch, "..");
+    let (receiver, connection, sent, _scratch) = in_time(|| {
+        let scratch = Scratch::new("keep-silent-refused");
+        let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--idle-timeout", "1s"]));
+        let begin = Instant::now();
+        let mut connection = scratch.connect();
+        let sent = greet(&mut connection, "..");
+        (begin.elapsed(), (receiver, connection, sent, scratch))
+    });
+    sent.unwrap();
     receiver.until_said("sent a file name that is");
     // REPORT_TIMEOUT is 2 s
     thread::sleep(Duration::from_secs(4));
@@ -219,23 +216,27 @@ fn slow_disk(scratch: &Scratch, ms: u32) -> std::path::PathBuf {
 }
 
 /// Sends an empty file, up to its TRAILER.
-fn send_nothing(scratch: &Scratch, name: &str) -> Connection {
-    let mut connection = begin(scratch, name);
-    connection.open_stream(2, SECOND).unwrap().finish(SECOND).unwrap();
-    connection.send(3, &[&[0; 24]], SECOND).unwrap();
-    connection
+fn send_nothing(connection: &mut Connection, name: &str) -> Result<(), Error> {
+    greet(connection, name)?;
+    connection.open_stream(2, SECOND)?.finish(SECOND)?;
+    connection.send(3, &[&[0; 24]], SECOND)
 }
 
 /// Attack: the file is complete, and the sender falls silent: the transfer is complete and failed.
 #[test]
 fn a_complete_transfer_has_not_failed_as_well() {
-    let scratch = Scratch::new("keep-silent-complete");
-    let slow = slow_disk(&scratch, 800);
-    let events = scratch.root().join("events");
-    let mut keeper = scratch.keeper(&["--idle-timeout", "1s"]);
-    keeper.arg(crate::support::option("json", &events));
-    let receiver = scratch.start_rrecv(keeper.env("LD_PRELOAD", slow));
-    let connection = send_nothing(&scratch, "file");
+    let (receiver, connection, sent, scratch) = in_time(|| {
+        let scratch = Scratch::new("keep-silent-complete");
+        let slow = slow_disk(&scratch, 800);
+        let mut keeper = scratch.keeper(&["--idle-timeout", "1s"]);
+        keeper.arg(option("json", &scratch.root().join("events")));
+        let receiver = scratch.start_rrecv(keeper.env("LD_PRELOAD", slow));
+        let begin = Instant::now();
+        let mut connection = scratch.connect();
+        let sent = send_nothing(&mut connection, "file");
+        (begin.elapsed(), (receiver, connection, sent, scratch))
+    });
+    sent.unwrap();
     receiver.until_said("file: 0 bytes");
     thread::sleep(Duration::from_secs(3));
     drop(connection);
@@ -243,7 +244,7 @@ fn a_complete_transfer_has_not_failed_as_well() {
     let ended = receiver.wait(BOUND);
     let last = ended.said.lines().last().unwrap();
     assert!(last.contains("1 transfer complete, 0 failed"), "{}", ended.said);
-    let events = fs::read_to_string(events).unwrap();
+    let events = fs::read_to_string(scratch.root().join("events")).unwrap();
     assert_eq!(events.matches("\"event\":\"transfer\"").count(), 1, "{events}");
     scratch.assert_only(&["file"]);
 }
@@ -252,7 +253,7 @@ fn a_complete_transfer_has_not_failed_as_well() {
 #[test]
 fn a_stalled_sender_does_not_keep_the_count_from_ending() {
     let scratch = Scratch::new("keep-stalled-count");
-    let mut keeper = scratch.keeper(&["--count", "1", "--idle-timeout", "1s", "--accept-timeout", "1s"]);
+    let mut keeper = scratch.keeper(&["--count", "1", "--idle-timeout", "3s", "--accept-timeout", "30s"]);
     let receiver = scratch.start_rrecv(&mut keeper);
     let mut rsend = scratch.rsend(&["-q", "--name", "stalled", &scratch.address()]);
     let mut stalled = scratch.start("rsend", rsend.stdin(Stdio::piped()));

@@ -150,7 +150,7 @@ fn it_ends_when_nobody_comes_any_more() {
     let scratch = Scratch::new("keep-idle");
     let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--accept-timeout", "500ms"]));
     receiver.wait(BOUND).assert(3, "nobody connected");
-    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--accept-timeout", "2s"]));
+    let receiver = scratch.start_rrecv(&mut scratch.keeper(&["--accept-timeout", "6s"]));
     scratch.send_and_compare("file", b"data");
     receiver.wait(BOUND).assert_done();
     for (directory, words) in [("none", "no such file or directory"), ("file", "not a directory")] {

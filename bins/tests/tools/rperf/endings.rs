@@ -56,7 +56,7 @@ fn a_kept_server_serves_the_next_client() {
 #[test]
 fn the_end_of_either_side_is_reported_at_the_other() {
     let scratch = Scratch::new("perf-kill");
-    let endless = ["--iterations", "10000000", "--warmup", "1", "-v", "--sizes", "4K"];
+    let endless = ["--time", "1h", "--warmup", "1", "-v", "--sizes", "4K"];
     // of two connections the measured one is closed first, with the reason
     for (test, connections) in [(&["--test=latency"][..], 1), (&["--test=stream"], 1), (&["--reconnect"], 2)]
     {
@@ -71,7 +71,7 @@ fn the_end_of_either_side_is_reported_at_the_other() {
             let client = scratch.start("rperf", &mut scratch.client(&arguments));
             client.until_connected(connections);
             server.until_connected(connections);
-            std::thread::sleep(Duration::from_millis(100));
+            server.until_it_measures();
             let (killed, survivor) = if victim == "client" { (client, server) } else { (server, client) };
             killed.signal(signal);
             let ended = survivor.wait(NOTICED_WITHIN);
@@ -97,11 +97,11 @@ fn the_end_of_either_side_is_reported_at_the_other() {
 fn a_silent_peer_is_an_idle_timeout() {
     let scratch = Scratch::new("perf-silent");
     let server = scratch.start_server(&["-v"]);
-    let arguments = ["--idle-timeout", "500ms", "--iterations", "10000000", "-v", "--sizes", "4K"];
+    let arguments = ["--idle-timeout", "3s", "--time", "1h", "-v", "--sizes", "4K"];
     let client = scratch.start("rperf", &mut scratch.client(&arguments));
     client.until_connected(1);
     server.until_connected(1);
-    std::thread::sleep(Duration::from_millis(300));
+    server.until_it_measures();
     server.signal("STOP");
     client.wait(BOUND).assert(4, "silent");
     server.signal("CONT");

@@ -1,18 +1,23 @@
 //! Hostile clients and servers, whose messages are built by hand from wire.md 8.2.
 
 use super::QUICK;
-use crate::support::{BOUND, Scratch, option, send_a_part, wait_for};
+use crate::support::{BOUND, Ended, Scratch, beside_silent, in_time, option, send_a_part, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::thread;
+use std::time::Instant;
 use superpipe::{Connection, Options, Reason};
 
 /// Plays a client that breaks a rule before a measurement begins. Asserts that the server, with `--keep` and without, reports it
 /// once and serves the next client.
 fn server_goes_on(said: &[(u64, &[u8])], words: &str) {
+    server_goes_on_with("30s", said, words);
+}
+
+fn server_goes_on_with(idle_timeout: &str, said: &[(u64, &[u8])], words: &str) {
     for options in [&[][..], &["--keep"]] {
         let scratch = Scratch::new("perf-hostile-client");
-        let server = scratch.start_server(&[&["--idle-timeout", "2s"], options].concat());
+        let server = scratch.start_server(&[&["--idle-timeout", idle_timeout], options].concat());
         let mut connection = scratch.connect();
         for (tag, bytes) in said {
             connection.send(*tag, &[bytes], BOUND).unwrap();
@@ -33,20 +38,30 @@ fn server_goes_on(said: &[(u64, &[u8])], words: &str) {
 
 /// Plays a client that breaks a rule during a measurement. Asserts that the server ends.
 fn server_ends(said: &[(u64, &[u8])], code: i32, words: &str) {
-    server_ends_with("2s", said, code, words);
+    server_meets("30s", said).1.assert(code, words);
 }
 
-fn server_ends_with(idle_timeout: &str, said: &[(u64, &[u8])], code: i32, words: &str) {
+/// Plays such a client. Returns how long it took to say all, and the end of the server.
+fn server_meets(idle_timeout: &str, said: &[(u64, &[u8])]) -> (Duration, Ended) {
     let scratch = Scratch::new("perf-hostile-measurement");
     let server = scratch.start_server(&["--idle-timeout", idle_timeout]);
+    let begin = Instant::now();
     let mut connection = scratch.connect();
-    for (tag, bytes) in said {
-        connection.send(*tag, &[bytes], BOUND).unwrap();
-    }
+    say(&mut connection, said);
+    let took = begin.elapsed();
     let ended = server.wait(BOUND);
-    ended.assert(code, words);
     drop(connection);
     scratch.assert_only(&[]);
+    (took, ended)
+}
+
+/// Sends these messages, as long as the peer takes them: one that has ended needs no more.
+fn say(connection: &mut Connection, said: &[(u64, &[u8])]) {
+    for (tag, bytes) in said {
+        if connection.send(*tag, &[bytes], BOUND).is_err() {
+            break;
+        }
+    }
 }
 
 /// Returns a client's control connection that has sent a RUN: a check of eight bytes over a new connection.
@@ -95,14 +110,14 @@ fn a_part_of_a_message_keeps_no_server_busy() {
     const TRAILER: (u64, usize) = (3, 200);
     let scratch = Scratch::new("perf-parts");
     let server = scratch.start_server(&["--keep"]);
-    thread::scope(|scope| {
-        for begun in [&[(1, &hello(3)[..])][..], &[(1, &hello(3)[..]), (5, &plan())]] {
-            let mut connection = scratch.connect_by_parts();
-            for (tag, bytes) in begun {
-                connection.send(*tag, &[bytes], BOUND).unwrap();
-            }
-            scope.spawn(move || send_a_part(&mut connection, TRAILER.0, TRAILER.1, Duration::from_secs(8)));
-        }
+    let begun = |said: &[(u64, &[u8])]| {
+        let mut connection = scratch.connect_by_parts();
+        say(&mut connection, said);
+        send_a_part(&mut connection, TRAILER.0, TRAILER.1);
+        connection
+    };
+    let clients = vec![begun(&[(1, &hello(3))]), begun(&[(1, &hello(3)), (5, &plan())])];
+    beside_silent(clients, || {
         thread::sleep(Duration::from_secs(1));
         let before = server.cpu_time();
         thread::sleep(Duration::from_secs(2));
@@ -127,8 +142,8 @@ fn the_rule_that_a_client_breaks_is_reported() {
     // a TRAILER ends the measurement before its begin
     server_goes_on(&[(1, &hello(3)), (3, &[0; 24])], "ended the measurement early");
     // a client that sends nothing more, or nothing at all
-    server_goes_on(&[(1, &hello(3)), (5, &plan())], "silent");
-    server_goes_on(&[], "the peer sent no HELLO within 2s");
+    server_goes_on_with("3s", &[(1, &hello(3)), (5, &plan())], "silent");
+    server_goes_on_with("3s", &[], "the peer sent no HELLO within 3s");
     for (plan, words) in [
         (with(plan(), 0, 1), "another version"),
         (with(plan(), 1, 9), "unknown wait strategy"),
@@ -162,21 +177,17 @@ fn the_rule_that_a_client_breaks_is_reported() {
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 7])], 7, "than the expected one");
     server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run()), (11, &[0; 8])], 7, "than the expected one");
     // Attack: the client's own report is awaited for longer than the idle timeout, and the violation is forgotten.
-    server_ends_with(
-        "1s",
-        &[(1, &hello(3)), (5, &plan()), (7, &run()), (10, &[0; 9])],
-        7,
-        "than the expected one",
-    );
+    let wrong = [(1, &hello(3)[..]), (5, &plan()), (7, &run()), (10, &[0; 9])];
+    in_time(|| server_meets("1s", &wrong)).assert(7, "than the expected one");
     // the new connection is not made, or the client sends nothing more
     let again = with(with(run(), 0, 1), 24, 1);
-    server_ends_with(
-        "30s",
+    server_ends(
         &[(1, &hello(3)), (5, &plan()), (7, &with(again, 1, 1))],
         3,
         "the client made no new connection within 5s",
     );
-    server_ends(&[(1, &hello(3)), (5, &plan()), (7, &run())], 4, "silent");
+    let nothing_more = [(1, &hello(3)[..]), (5, &plan()), (7, &run())];
+    server_meets("3s", &nothing_more).1.assert(4, "silent");
     // a second RUN is checked as well
     let idle = with(run(), 24, 0);
     let second = with(run(), 44, 1);
@@ -188,14 +199,9 @@ fn client_meets(said: &[(u64, &[u8])], code: i32, words: &str) {
     let scratch = Scratch::new("perf-hostile-server");
     let address = scratch.address().parse().unwrap();
     let mut listener = superpipe::Listener::bind(&address, Options::default()).unwrap();
-    let client = scratch.start("rperf", &mut scratch.client(&["--sizes", "8", "--idle-timeout", "2s"]));
+    let client = scratch.start("rperf", &mut scratch.client(&["--sizes", "8", "--idle-timeout", "30s"]));
     let mut connection = listener.accept(Duration::from_secs(10)).unwrap();
-    for (tag, bytes) in said {
-        // a client that has ended needs no more messages
-        if connection.send(*tag, &[bytes], BOUND).is_err() {
-            break;
-        }
-    }
+    say(&mut connection, said);
     client.wait(BOUND).assert(code, words);
     let _ = connection.close(Reason::DONE, Duration::from_secs(1));
 }

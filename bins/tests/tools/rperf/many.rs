@@ -1,8 +1,9 @@
 //! Many clients of one `rperf serve --keep`, at once and one after another.
 
-use crate::support::{BOUND, Scratch};
+use crate::support::{BOUND, Scratch, in_time, wait_for};
 use core::time::Duration;
 use std::fs;
+use std::time::Instant;
 
 /// Asserts that a client that compares all its messages succeeds, and that the server has served it meanwhile.
 #[track_caller]
@@ -127,7 +128,7 @@ fn await_tag(connection: &mut superpipe::Connection, tag: u64) {
 #[test]
 fn a_replaced_connection_is_closed_if_no_run_can_begin() {
     let scratch = Scratch::new("perf-replaced");
-    let server = scratch.start_server(&["--keep"]);
+    let server = scratch.start_server(&["--keep", "-v"]);
     let begin = |scratch: &Scratch| {
         let mut control = scratch.connect();
         control.send(1, &[&hello()], BOUND).unwrap();
@@ -135,6 +136,8 @@ fn a_replaced_connection_is_closed_if_no_run_can_begin() {
         await_tag(&mut control, 6);
         control
     };
+    // The socket is there before the lock of its path is given back.
+    wait_for("rperf serve to have bound", || server.said().contains("listening at"));
     let before = descriptors(server.id());
     let mut client = begin(&scratch);
     client.send(7, &[&run(true, 8, 0)], BOUND).unwrap();
@@ -150,8 +153,8 @@ fn a_replaced_connection_is_closed_if_no_run_can_begin() {
     let second = scratch.connect();
     await_tag(&mut client, 4);
     drop((client, first, second, large));
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    while descriptors(server.id()) > before && std::time::Instant::now() < end {
+    let end = Instant::now() + Duration::from_secs(20);
+    while descriptors(server.id()) > before && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
     let links = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().flatten();
@@ -170,7 +173,7 @@ fn a_client_is_not_taken_for_another_one_that_reconnects() {
     serve.args(["-p", "-f", "--kill-child", env!("CARGO_BIN_EXE_rperf"), "serve", "--keep", "--listen"]);
     serve.arg(scratch.address()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let server = scratch.start("rperf", &mut serve);
-    crate::support::wait_for("rperf serve to listen", || scratch.socket().exists());
+    wait_for("rperf serve to listen", || scratch.socket().exists());
     // It works without the other one.
     measure(&scratch, &["--sizes=8"]);
     let mut control = scratch.connect();
@@ -186,10 +189,15 @@ fn a_client_is_not_taken_for_another_one_that_reconnects() {
 /// Attack: a client that was refused already, and then says nothing more, is reported again.
 #[test]
 fn a_refused_client_that_falls_silent_is_reported_once() {
-    let scratch = Scratch::new("perf-silent-refused");
-    let server = scratch.start_server(&["--keep", "--idle-timeout", "1s"]);
-    let mut connection = scratch.connect();
-    connection.send(1, &[&[7; 32]], BOUND).unwrap();
+    let (server, connection, sent, _scratch) = in_time(|| {
+        let scratch = Scratch::new("perf-silent-refused");
+        let server = scratch.start_server(&["--keep", "--idle-timeout", "1s"]);
+        let begin = Instant::now();
+        let mut connection = scratch.connect();
+        let sent = connection.send(1, &[&[7; 32]], BOUND);
+        (begin.elapsed(), (server, connection, sent, scratch))
+    });
+    sent.unwrap();
     server.until_it_goes_on("the peer is not rperf");
     std::thread::sleep(Duration::from_secs(4));
     drop(connection);
@@ -214,7 +222,7 @@ fn a_client_is_not_forgotten_when_another_one_begins() {
     one.send(7, &[&run(false, 8, 1 << 24)], BOUND).unwrap();
     for attempt in 0..200 {
         let mut two = begin();
-        let (mut room, begun, mut trips) = ([0; 256], std::time::Instant::now(), 0);
+        let (mut room, begun, mut trips) = ([0; 256], Instant::now(), 0);
         let mut has_begun = false;
         while begun.elapsed() < Duration::from_millis(40) {
             if !has_begun && begun.elapsed() > Duration::from_millis(10) {

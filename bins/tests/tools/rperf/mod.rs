@@ -8,12 +8,22 @@ mod results;
 mod spread;
 
 use crate::support::{BOUND, Ended, Scratch, Tool, wait_for};
+use core::time::Duration;
 use serde_json::{Map, Value};
 use std::fs;
 use std::process::Command;
 
 /// Options for few messages, since both ends may share a core with other tests.
 const QUICK: [&str; 4] = ["--iterations", "20", "--warmup", "3"];
+
+impl Tool {
+    /// Waits until this server, which is busy only in a run, has had 100 ms of a core.
+    #[track_caller]
+    fn until_it_measures(&self) {
+        let enough = self.cpu_time() + Duration::from_millis(100);
+        wait_for("a run to go on", || self.cpu_time() >= enough);
+    }
+}
 
 impl Scratch {
     pub(super) fn start_server(&self, arguments: &[&str]) -> Tool {

@@ -1,6 +1,6 @@
 //! Messages over many connections at once, and runs by time.
 
-use crate::support::{BOUND, Scratch, option, wait_for};
+use crate::support::{BOUND, Scratch, beside_silent, option, wait_for};
 use core::time::Duration;
 use serde_json::{Map, Value};
 use std::fs;
@@ -54,7 +54,15 @@ fn messages_are_spread_over_connections() {
 #[test]
 fn both_directions_are_measured_at_once() {
     let scratch = Scratch::new("perf-both");
-    let rows = scratch.objects(&["--bidirectional", "--connections=3", "--sizes=64,1M", "--time=300ms"]);
+    // On a busy host a connection can get no turn in the time.
+    let each_has_one = |row: &Map<String, Value>| number(row, "connection_min_per_s") > 0.0;
+    let mut rows = Vec::new();
+    for _ in 0..5 {
+        rows = scratch.objects(&["--bidirectional", "--connections=3", "--sizes=64,1M", "--time=300ms"]);
+        if rows.iter().all(each_has_one) {
+            break;
+        }
+    }
     assert_eq!(rows.len(), 6);
     for rows in rows.chunks(3) {
         rows.iter().for_each(assert_possible);
@@ -307,24 +315,6 @@ fn a_stranger_stalls_no_connection_of_a_run() {
     assert!(comes(&mut second, 10), "no answer after the stranger");
 }
 
-/// Sends keepalives of these connections until the work is done.
-fn beside_silent(mut silent: Vec<Connection>, work: impl FnOnce()) {
-    use core::sync::atomic::{AtomicBool, Ordering};
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                for connection in &mut silent {
-                    connection.progress();
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        });
-        work();
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
 /// Runs clients with these arguments until one succeeds. Returns what the last one said if none does within 15 s.
 fn until_one_succeeds(scratch: &Scratch, arguments: &[&str]) -> Result<(), String> {
     let begin = Instant::now();
@@ -346,12 +336,8 @@ fn a_client_that_joins_nothing_keeps_no_places() {
     let scratch = Scratch::new("perf-hoard-places");
     let _server = scratch.start_server(&["--keep", "--connections-max=200", "--idle-timeout=3s"]);
     let (silent, _) = begin(&scratch, plan(150, 0));
-    let mut outcome = Ok(());
-    beside_silent(vec![silent], || {
-        let many = ["-q", "--sizes=8", "--connections=2", "--iterations=20", "--warmup=0"];
-        outcome = until_one_succeeds(&scratch, &many);
-    });
-    outcome.unwrap();
+    let many = ["-q", "--sizes=8", "--connections=2", "--iterations=20", "--warmup=0"];
+    beside_silent(vec![silent], || until_one_succeeds(&scratch, &many)).unwrap();
 }
 
 /// Attack: clients that have begun a run of long messages and then send keepalives only have all memory for buffers: nobody else can measure for ever.
@@ -373,12 +359,8 @@ fn clients_that_stall_keep_no_buffers_from_others() {
         receive(&mut control, 8);
         control
     });
-    let silent = silent.collect();
-    let mut outcome = Ok(());
-    beside_silent(silent, || {
-        outcome = until_one_succeeds(&scratch, &["-q", "--sizes=64K", "--iterations=20", "--warmup=0"]);
-    });
-    outcome.unwrap();
+    let long = ["-q", "--sizes=64K", "--iterations=20", "--warmup=0"];
+    beside_silent(silent.collect(), || until_one_succeeds(&scratch, &long)).unwrap();
 }
 
 /// Attack: the server keeps the two buffers of the checks beside those of the run, which are the only ones that its limit of all clients counts.
@@ -412,7 +394,7 @@ fn a_server_that_stalls_does_not_hold_a_client_for_ever() {
     let scratch = Scratch::new("perf-stalling-server");
     let address = scratch.address().parse().unwrap();
     let mut listener = superpipe::Listener::bind(&address, superpipe::Options::default()).unwrap();
-    let quick = ["-q", "--connections=1", "--sizes=0", "--time=200ms", "--warmup=0", "--idle-timeout=2s"];
+    let quick = ["-q", "--connections=1", "--sizes=0", "--time=200ms", "--warmup=0", "--idle-timeout=5s"];
     let mut client = scratch.start("rperf", &mut scratch.client(&quick));
     let mut hello = [0; 32];
     hello[..4].copy_from_slice(b"sptl");
@@ -433,11 +415,5 @@ fn a_server_that_stalls_does_not_hold_a_client_for_ever() {
     control.send(9, &[&[0; 80]], BOUND).unwrap();
     receive(&mut control, 7);
     control.send(8, &[], BOUND).unwrap();
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(15) && !client.has_ended() {
-        control.progress();
-        lane.progress();
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(client.has_ended(), "the client waits for ever");
+    beside_silent(vec![control, lane], || wait_for("the client to end", || client.has_ended()));
 }

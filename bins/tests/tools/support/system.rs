@@ -1,8 +1,9 @@
 //! Users, mounts, limits, pipes and cores of the system, and options with paths.
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write, pipe};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -57,6 +58,20 @@ pub(crate) fn option(name: &str, path: &Path) -> OsString {
     let mut option = OsString::from(format!("--{name}="));
     option.push(path);
     option
+}
+
+/// Returns a full pipe that no process reads.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    loop {
+        match writer.write(&[b'x'; 4096]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            written => assert!(written.unwrap() > 0),
+        }
+    }
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
 }
 
 pub(crate) fn mkfifo(path: &Path) {

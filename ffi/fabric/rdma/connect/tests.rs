@@ -1,7 +1,7 @@
 //! Connecting on a device that does what the test says: what is attempted, for how long, and what is result of it.
 
 use super::*;
-use crate::fabric::rdma::RdmaDevice;
+use crate::fabric::rdma::{AckTimeout, RdmaDevice};
 use crate::os::MemoryNode;
 use superpipe_core::driver::setup::Tuning;
 use superpipe_verbs::CmFailure;
@@ -99,6 +99,7 @@ fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectErr
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -188,6 +189,7 @@ fn alone() -> ConnectError {
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };

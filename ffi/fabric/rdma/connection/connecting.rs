@@ -2,14 +2,13 @@
 
 use super::RdmaConnection;
 use super::posting::Message;
+use crate::fabric::rdma::ack_timeout::AckTimeout;
 use crate::fabric::rdma::deadline::ConnectDeadline;
 use crate::fabric::rdma::error::ConnectError;
 use superpipe_core::driver::setup::Packet;
 use superpipe_verbs::{CmEvent, ConnectParams, Error, Mtu, QpState};
 
-/// Exponent of the acknowledgement timeout, 4.096 µs times two to the power of this: 67 ms. rdma_cm's default is seconds.
-pub(in crate::fabric::rdma) const ACK_TIMEOUT: u8 = 14;
-/// Retries after an acknowledgement timeout, the most that the field of 3 bits has: the peer is lost after eight times 67 ms.
+/// Retries after an ACK timeout, the most that the field of 3 bits has: the peer is lost after eight timeouts.
 const RETRIES: u8 = 7;
 /// Retries of a SEND that met no receive: 4 ms in all. Receives are posted ahead, so only the first packets of a connection need them.
 const RNR_RETRIES: u8 = 6;
@@ -49,7 +48,11 @@ impl RdmaConnection {
     }
 
     /// Moves the QP to INIT, RTR and RTS once rdma_cm knows the peer. On iWARP the driver does it.
-    pub(in crate::fabric::rdma) fn make_ready(&mut self, peer_mtu: Option<Mtu>) -> Result<(), ConnectError> {
+    pub(in crate::fabric::rdma) fn make_ready(
+        &mut self,
+        peer_mtu: Option<Mtu>,
+        ack_timeout: AckTimeout,
+    ) -> Result<(), ConnectError> {
         let mine = self.mtu()?;
         let cm = self.cm.get_mut();
         let attr = |state| cm.qp_attr(state).map_err(gone);
@@ -59,7 +62,7 @@ impl RdmaConnection {
             to_receive = to_receive.with_path_mtu(mtu);
         }
         self.qp.modify(&to_receive)?;
-        let to_send = attr(QpState::ReadyToSend)?.with_ack_timeout(ACK_TIMEOUT);
+        let to_send = attr(QpState::ReadyToSend)?.with_ack_timeout(ack_timeout.exponent());
         self.qp.modify(&to_send.with_retries(RETRIES).with_rnr_retries(RNR_RETRIES))?;
         Ok(())
     }

@@ -36,7 +36,6 @@ use superpipe_verbs::{
     Access, Context, Cq, DeviceLimits, EventChannel, Pd, Qp, QpConfig, QpState, Transport,
 };
 
-pub(super) use connecting::ACK_TIMEOUT;
 pub(super) use state::State;
 
 /// Inline sizes in the order in which they are tried. 256 holds the longest enclosed write with its head, 64 a line; siw has no inline

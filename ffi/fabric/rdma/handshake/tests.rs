@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::fabric::rdma::RdmaDevice;
 use crate::fabric::rdma::cm::Cm;
 use crate::fabric::rdma::fake_device::{gathered, receive, with_half_a_mebibyte};
 use crate::fabric::rdma::violation::Violation;
+use crate::fabric::rdma::{AckTimeout, RdmaDevice};
 use crate::os::MemoryNode;
 use crate::os::page::round_to_pages;
 use core::ops::{Deref, DerefMut};
@@ -42,6 +42,7 @@ fn begin_half_open(role: Role, tuning: Tuning, landing_bytes_max: u32) -> Unsent
         landing_bytes_max,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -229,6 +230,7 @@ fn a_handshake_ends_by_deadline_or_flag() {
             landing_bytes_max: 1 << 20,
             idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
+            ack_timeout: AckTimeout::default(),
             memory_node: MemoryNode::Auto,
             shards: None,
         };

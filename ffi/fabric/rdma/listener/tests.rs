@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::budget::Budget;
+use crate::fabric::rdma::AckTimeout;
 use crate::fabric::rdma::fake_device::receive;
 use crate::os::MemoryNode;
 use crate::os::poll::poll_now;
@@ -25,6 +26,7 @@ fn poll_requests(listener: &mut Listener) -> Result<(), ConnectError> {
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -203,6 +205,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -263,6 +266,7 @@ fn without_room_a_connection_waits_until_refuse() {
         landing_bytes_max: 600 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
+        ack_timeout: AckTimeout::default(),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -386,6 +390,7 @@ fn a_child_of_fork_leaves_requests_to_its_parent() {
             landing_bytes_max: 1 << 20,
             idle_timeout_ns: 30_000_000_000,
             device: RdmaDevice::default(),
+            ack_timeout: AckTimeout::default(),
             memory_node: MemoryNode::Auto,
             shards: None,
         };

@@ -304,6 +304,20 @@ fn drain_discards_all_packets_without_descriptors() {
     }
 }
 
+/// Closes a socket with unread packets, as the kernel does when a process ends. Waits until `peer` sees the end: a child that another test
+/// forks has the descriptor for a moment.
+fn close_unread(socket: Socket, peer: &Socket) {
+    let raw = socket.as_fd().as_raw_fd();
+    core::mem::forget(socket);
+    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
+    unsafe { libc::close(raw) };
+    let deadline_ns = monotonic_ns() + 60_000_000_000;
+    while !peer.has_ended() {
+        assert!(monotonic_ns() < deadline_ns, "the end is not seen");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn packets_before_an_end_with_unread_ones_arrive() {
     let (a, b) = Socket::pair().unwrap();
@@ -311,10 +325,7 @@ fn packets_before_an_end_with_unread_ones_arrive() {
         b.send(text, None).unwrap();
     }
     a.send(b"unread", None).unwrap();
-    let raw = b.as_fd().as_raw_fd();
-    core::mem::forget(b);
-    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
-    unsafe { libc::close(raw) };
+    close_unread(b, &a);
     let mut buf = [0; 8];
     for text in [b"one", b"two"] {
         assert_eq!(a.try_receive(&mut buf).unwrap().unwrap().bytes, 3);
@@ -331,10 +342,7 @@ fn one_packet_is_discarded_though_the_peer_ends() {
     }
     a.send(b"unread", None).unwrap();
     assert_eq!(a.head().unwrap().first, b'o');
-    let raw = b.as_fd().as_raw_fd();
-    core::mem::forget(b);
-    // SAFETY: the descriptor is open, and its owner was forgotten, so nothing else closes it.
-    unsafe { libc::close(raw) };
+    close_unread(b, &a);
     a.discard_head();
     assert_eq!(a.head().unwrap().first, b't');
 }
