@@ -158,3 +158,15 @@ fn join(
     let warming = WarmingUp::new::<Rdma>(&negotiated, is_first);
     Ok(NewConnection { blocking, warming, description, peer: Peer::Host(peer), role: Role::of(is_first) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, rdma_options};
+    use crate::fabric::rdma::AckTimeout;
+
+    #[test]
+    fn the_ack_timeout_is_that_of_the_options() {
+        let options = Options { rdma_ack_timeout: AckTimeout::MAX, ..Options::default() };
+        assert_eq!(rdma_options(&options, None).ack_timeout, AckTimeout::MAX);
+    }
+}

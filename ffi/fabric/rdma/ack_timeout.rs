@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-/// Time after which an RDMA device sends again what the peer's device has not acknowledged: 4.096 µs times a power of two, from
-/// 8.192 µs to 2.4 hours (`timeout` of ibv_modify_qp(3)). After seven retries the peer counts as lost, so a short one finds a lost peer and
-/// a lost packet early, and a long one bears a network or device that answers late. Each end has its own. iWARP has none.
+/// Local ACK timeout: time after which an RDMA device sends again what the peer's device has not acknowledged, 4.096 µs times a power of two,
+/// from 8.192 µs to 2.4 hours (`timeout` of ibv_modify_qp(3)). A device may take up to four times as long. After seven retries the peer counts as
+/// lost (Linux's rxe retries without end), so a short one finds a lost peer and a lost packet early, and a long one bears a network or device that
+/// answers late. Each end has its own. iWARP has none.
 ///
 /// Default: 67 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

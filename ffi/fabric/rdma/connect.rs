@@ -1,5 +1,6 @@
 //! The active side: from a host's name to an established connection.
 
+use super::ack_timeout::AckTimeout;
 use super::cm::Cm;
 use super::connection::RdmaConnection;
 use super::deadline::{ConnectDeadline, instant};
@@ -154,7 +155,8 @@ fn connect_by(
 ) -> Result<Established, ConnectError> {
     let mut id = CmId::create(&events)?;
     // Kernels before 5.1 lack this option, and wait for seconds.
-    let _ = id.set_ack_timeout(options.ack_timeout.exponent());
+    // Not that of the options: rdma_cm also repeats its own requests by this one.
+    let _ = id.set_ack_timeout(AckTimeout::default().exponent());
     id.resolve_addr(source, to, step_ms(deadline))?;
     expect(&events, CmEventKind::ADDR_RESOLVED, deadline)?;
     id.resolve_route(step_ms(deadline))?;

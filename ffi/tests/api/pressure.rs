@@ -130,10 +130,14 @@ fn strangers_that_connect_again_for_ever_keep_nobody_out() {
             }
         }
     };
-    // A matter of luck, and of the host: most of them. None is kept out.
-    let mut took: Vec<_> = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).collect();
-    took.sort_unstable();
-    assert!(took[4] < Duration::from_secs(3), "{took:?}, while three strangers connect again and again");
+    // A matter of luck: eight honest clients. On a busy host one of them may be held up, but not in each attempt.
+    one_of(3, || {
+        let took: Vec<_> = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).collect();
+        let is_served = took.iter().all(|time| *time < Duration::from_secs(3));
+        is_served
+            .then_some(())
+            .ok_or_else(|| format!("{took:?}, while three strangers connect again and again"))
+    });
 }
 
 #[test]

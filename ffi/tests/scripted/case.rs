@@ -123,6 +123,9 @@ pub(crate) fn unmapping() -> Options {
 /// Deadline of a call that only its deadline ends.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 
+/// Deadline of a call that the idle timeout ends, of 300 ms at most. On a busy host that is told later: 50 ms of silence are counted at a time.
+pub(crate) const SILENT: Duration = Duration::from_secs(3);
+
 /// Defaults of a case: a deadline that no call comes to, any text, CPU time is not looked at.
 pub(crate) const CASE: Case = Case {
     role: Role::Connects,

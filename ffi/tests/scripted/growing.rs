@@ -1,5 +1,7 @@
 //! Landing on demand: the peer misbehaves where landing buffers come and go (wire.md 2.5, 5.4, 5.5, 6.4).
 
+use core::time::Duration;
+
 use superpipe::ErrorKind;
 
 use crate::case::{CASE, Call, Case, Seen as Answer};
@@ -180,8 +182,11 @@ cases! {
     };
     a_peer_that_takes_the_small_buffer_away:
         on(small![Punch, Cue, Message(1, 500), Message(2, 8), Message(3, 800), Message(4, 40)], recv_three, OK);
-    a_slot_that_is_the_small_buffer:
-        on(small![Hear(GROW), grown(RING, 0, 2), Hear(RETIRED), Take], send_long, OK);
+    // 2 MiB by a small buffer: each piece waits until the one before it is taken.
+    a_slot_that_is_the_small_buffer: Case {
+        limit: Duration::from_secs(60),
+        ..on(small![Hear(GROW), grown(RING, 0, 2), Hear(RETIRED), Take], send_long, OK)
+    };
     retired_of_the_small_buffer_that_is_in_use: Case {
         text: "RETIRED of an epoch",
         ..on(small![control(RETIRED, 0, 0, 0, 0), Cue], recv_all, PROTOCOL)

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use superpipe::{ErrorKind, Options, Reason, RecvOperation, TryRecv};
 
-use crate::case::{CASE, Call, Case, PATIENCE, SOON, Seen as Answer, impatient, interruptible, unmapping};
+use crate::case::{
+    CASE, Call, Case, PATIENCE, SILENT, SOON, Seen as Answer, impatient, interruptible, unmapping,
+};
 use crate::peer::script::Flood::{
     Acks, Blocks, Chunks, Cts, Flags, Life, Lulls, Patience, Rejects, Takes, Wakes,
 };
@@ -61,7 +63,7 @@ const fn late(script: Script, call: fn(&mut Us) -> Answer) -> Case {
 
 /// The idle timeout of these options ends it, and the wait must sleep.
 const fn silent(options: fn() -> Options, script: Script, call: fn(&mut Us) -> Answer) -> Case {
-    Case { options, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
+    Case { options, limit: SILENT, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
 }
 
 /// Only the interrupt flag ends it.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use superpipe::io::{Digest, DigestKind, Sink, Source};
 use superpipe::{ErrorKind, Reason};
 
-use crate::case::{CASE, Call, Case, SOON, Seen as Answer, impatient};
+use crate::case::{CASE, Call, Case, SILENT, SOON, Seen as Answer, impatient};
 use crate::peer::script::Flood::{Chunks, Cts, Life, Patience, Rejects, Wakes};
 use crate::peer::script::Step::{
     Ack, Close, CloseSocket, Control, Cue, Die, Flood, Flow, Meet, Message, More, Notification, Slot, Stream,
@@ -45,7 +45,7 @@ const fn stopped(script: Script, call: fn(&mut Us) -> Answer) -> Case {
 
 /// The idle timeout of 300 ms ends it, long before the deadline or the interrupt flag, and the wait must sleep.
 const fn silent(script: Script, call: fn(&mut Us) -> Answer) -> Case {
-    Case { options: impatient, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
+    Case { options: impatient, limit: SILENT, is_idle: true, text: "silent", ..on(script, call, TIMEOUT) }
 }
 
 macro_rules! warm {

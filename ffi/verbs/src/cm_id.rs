@@ -255,7 +255,7 @@ impl CmId {
         Ok(())
     }
 
-    /// Sets the acknowledgement timeout: 4.096 µs times two to the power of `exponent`. Call it before the route is resolved.
+    /// Sets the ACK timeout: 4.096 µs times two to the power of `exponent`. Call it before the route is resolved.
     ///
     /// # Errors
     /// The kernel does not have the option.

@@ -58,7 +58,7 @@ impl QpAttr {
         self
     }
 
-    /// Sets the acknowledgement timeout: 4.096 µs times two to the power of `exponent`; 14 is 67 ms.
+    /// Sets the ACK timeout: 4.096 µs times two to the power of `exponent`; 14 is 67 ms.
     #[must_use]
     pub fn with_ack_timeout(mut self, exponent: u8) -> Self {
         self.raw.timeout = exponent;

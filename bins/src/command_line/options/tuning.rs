@@ -22,7 +22,8 @@ pub struct RouteOptions {
     pub gid_index: Option<u32>,
 
     /// Send again what the other end's device has not acknowledged for this time, rounded up to 4.096 us times a power of two [default:
-    /// 67ms]. A longer one bears a network that answers late; a shorter one finds a lost packet or peer earlier. iWARP has none
+    /// 67ms]. A longer one bears a network that answers late; a shorter one finds a lost packet or peer earlier. iWARP and
+    /// shared memory have none
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, help_heading = "RDMA")]
     pub ack_timeout: Option<Duration>,
 

@@ -123,10 +123,10 @@ fn senders_that_send_nothing_lose_their_places() {
     let scratch = Scratch::new("keep-places");
     let mut keeper = scratch.keeper(&["--connections-max", "2", "--idle-timeout", "5s", "--count", "1"]);
     let receiver = scratch.start_rrecv(&mut keeper);
-    let idle = ["one", "two"].map(|name| begin(&scratch, name));
     let input = scratch.source("good", b"data");
     let mut rsend = scratch.rsend(&["-q", "--connect-timeout", "60s", &scratch.address()]);
-    beside_silent(idle.into(), || scratch.run("rsend", rsend.arg(&input)).assert_done());
+    let beside = |name: &str, work: &mut dyn FnMut()| beside_silent(vec![begin(&scratch, name)], work);
+    beside("one", &mut || beside("two", &mut || scratch.run("rsend", rsend.arg(&input)).assert_done()));
     let ended = receiver.wait(BOUND);
     ended.assert_done();
     assert!(ended.said.contains("it sent nothing for 5s (--idle-timeout), and all 2 places are taken"));

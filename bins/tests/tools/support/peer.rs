@@ -9,7 +9,7 @@ use std::time::Instant;
 use superpipe::{Connection, Drive, Options, SendOperation, Tuning};
 
 /// Time for [`in_time`].
-const IN_TIME: Duration = Duration::from_millis(300);
+const IN_TIME: Duration = Duration::from_millis(500);
 
 impl Scratch {
     /// Connects to this directory's socket with the library.
@@ -48,7 +48,7 @@ pub(crate) fn beside_silent<T>(mut silent: Vec<Connection>, work: impl FnOnce() 
     })
 }
 
-/// Repeats what a peer with an idle timeout of a second must not find silent, until it was done in a third of that. Each attempt returns how long
+/// Repeats what a peer with an idle timeout of a second must not find silent, until it was done in half of that. Each attempt returns how long
 /// it took, and its outcome.
 pub(crate) fn in_time<T>(mut attempt: impl FnMut() -> (Duration, T)) -> T {
     let deadline = Instant::now() + BOUND;

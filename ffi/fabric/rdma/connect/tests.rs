@@ -99,7 +99,7 @@ fn attempt_until(deadline_ns: u64, interrupted: &dyn Fn() -> bool) -> ConnectErr
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
-        ack_timeout: AckTimeout::default(),
+        ack_timeout: AckTimeout::at_least(Duration::from_secs(2)),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -112,6 +112,7 @@ fn only_a_connect_response_is_confirmed() {
     let (error, calls) = answered(&[CmKind::RDMA_CM_EVENT_CONNECT_RESPONSE]);
     assert_eq!(error, ConnectError::TimedOut, "the handshake has begun");
     assert!(calls.contains(&"rdma_establish"));
+    assert_eq!(script(|script| script.ack_timeouts.clone()), [19], "that of 2 s");
     let (error, calls) = answered(&[CmKind::RDMA_CM_EVENT_ESTABLISHED]);
     assert_eq!(error, ConnectError::TimedOut, "the handshake has begun");
     assert!(!calls.contains(&"rdma_establish"));

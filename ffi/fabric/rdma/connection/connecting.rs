@@ -8,7 +8,7 @@ use crate::fabric::rdma::error::ConnectError;
 use superpipe_core::driver::setup::Packet;
 use superpipe_verbs::{CmEvent, ConnectParams, Error, Mtu, QpState};
 
-/// Retries after an ACK timeout, the most that the field of 3 bits has: the peer is lost after eight timeouts.
+/// Retries after an ACK timeout, the most that the field of 3 bits has: after eight ACK timeouts the peer is lost.
 const RETRIES: u8 = 7;
 /// Retries of a SEND that met no receive: 4 ms in all. Receives are posted ahead, so only the first packets of a connection need them.
 const RNR_RETRIES: u8 = 6;

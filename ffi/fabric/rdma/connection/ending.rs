@@ -115,7 +115,7 @@ impl Drop for RdmaConnection {
         if !self.cm.get_mut().is_kept_open() {
             return;
         }
-        // To a peer that has left nothing can be delivered, and a device may retry for half a second.
+        // To a peer that has left nothing can be delivered, and a device may retry for eight ACK timeouts.
         if !self.is_alive() || self.queue.is_idle() || !self.ask_for_completion() {
             return;
         }

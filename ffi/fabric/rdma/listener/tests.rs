@@ -6,6 +6,7 @@ use crate::fabric::rdma::AckTimeout;
 use crate::fabric::rdma::fake_device::receive;
 use crate::os::MemoryNode;
 use crate::os::poll::poll_now;
+use core::time::Duration;
 use superpipe_core::driver::setup::{Kind, Packet, Tuning};
 use superpipe_verbs::fake::{CmKind, answer, begin, calls, channel, script};
 
@@ -205,7 +206,7 @@ fn accepted(listener: &mut Listener, count: usize) -> Vec<Accepting> {
         landing_bytes_max: 1 << 20,
         idle_timeout_ns: 30_000_000_000,
         device: RdmaDevice::default(),
-        ack_timeout: AckTimeout::default(),
+        ack_timeout: AckTimeout::at_least(Duration::from_secs(2)),
         memory_node: MemoryNode::Auto,
         shards: None,
     };
@@ -218,6 +219,7 @@ fn silent_clients_are_accepted_and_dropped_without_waiting() {
     let mut listener = listener(&[HERE]);
     let mut mutes = accepted(&mut listener, CLIENTS);
     assert_eq!(calls().iter().filter(|call| **call == "rdma_accept").count(), CLIENTS);
+    assert_eq!(script(|script| script.ack_timeouts.clone()), [19; CLIENTS], "that of 2 s");
     for at_ns in [0, SECOND_NS, 2 * SECOND_NS - 1] {
         let driven = mutes.into_iter().map(|mute| match mute.drive(at_ns) {
             Accepted::Pending(mute) => mute,

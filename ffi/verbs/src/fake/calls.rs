@@ -150,8 +150,13 @@ unsafe extern "C" fn ibv_modify_qp(_: *mut ibv_qp, attr: *mut ibv_qp_attr, _: c_
     let answer = called("ibv_modify_qp");
     if answer == 0 {
         // SAFETY: the caller passes a pointer to attributes of its own, which name a state.
-        let state = unsafe { (*attr).qp_state };
-        script(|script| script.states.push(state));
+        let (state, ack_timeout) = unsafe { ((*attr).qp_state, (*attr).timeout) };
+        script(|script| {
+            script.states.push(state);
+            if state == ibv_qp_state::IBV_QPS_RTS {
+                script.ack_timeouts.push(ack_timeout);
+            }
+        });
     }
     answer
 }
