@@ -5,15 +5,16 @@
 #   --rounds N       of each program (9)
 #   --idle-s N       seconds for which 1,000 connections are idle (60)
 #   --iceoryx2       loans beside the crate iceoryx2, which `scripts/peers.sh iceoryx2` builds
-#   --vm             one poller with connections of two hosts, over rxe and siw in two guests of vm/ (6 minutes more)
+#   --vm             one poller with connections of two hosts, over rxe and siw in two guests of vm/ (18 minutes more)
+#   --vm-rounds N    of that (3): each takes six minutes, most of them to make and end connections
 #   --vm-only        that part alone: the rest of the page stays
 #   --docs           write docs/benchmarks/many.md
 . "$(dirname "$0")/lib.sh"
 
-rounds=9 idle_s=60 iceoryx2=() vm='' page=
+rounds=9 vm_rounds=3 idle_s=60 iceoryx2=() vm='' page=
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --rounds | --idle-s)
+    --rounds | --vm-rounds | --idle-s)
         [[ ${2:-} =~ ^[1-9][0-9]{0,4}$ ]] || die "$1 takes a number from 1 to 99999, and not ${2:-nothing}"
         declare "$(tr - _ <<<"${1#--}")=$2"
         shift 2
@@ -56,15 +57,12 @@ measured() {
         "$program" "$question" "$program --rounds $rounds${*:+ $*}" "$before" "$(distance)" "$text"
 }
 
-# Rounds over RDMA: each takes a minute.
-readonly vm_rounds=5
-
 # over_rdma: the part of the guests
 over_rdma() {
     local versions text
     say vm/bench/many >&2
     versions=$(vm/prepare | awk '$1 ~ /^(kernel|siw|qemu-system-x86)$/ { printf "%s%s %s", comma, $1, $2; comma = ", " }')
-    text=$(ROUNDS=$vm_rounds SUPERPIPE_BIN=$programs vm/run --two --timeout $((200 + vm_rounds * 120)) --env ROUNDS --env SUPERPIPE_BIN vm/bench/many vm/bench/many |
+    text=$(ROUNDS=$vm_rounds SUPERPIPE_BIN=$programs vm/run --two --timeout $((200 + vm_rounds * 500)) --env ROUNDS --env SUPERPIPE_BIN vm/bench/many vm/bench/many |
         sed -n 's/^host 2: //p')
     [[ $text == *siw* ]] || die "vm/bench/many has printed no figures: $text"
     cat <<END
