@@ -41,7 +41,7 @@ fn rrecv_serves_a_sender_after_failed_attempts() {
 
     let rperf = scratch.run("rperf", scratch.command("rperf").arg(scratch.address()));
     assert_eq!(rperf.code, 7, "{}", rperf.said);
-    receiver.until_it_goes_on("the peer is not rsend or rrecv");
+    receiver.until_it_refuses("the peer is not rsend or rrecv");
 
     junk(&scratch);
     receiver.until_it_goes_on("does not speak superpipe");
@@ -86,7 +86,7 @@ fn failed_attempts_leave_the_file_unchanged() {
         assert_eq!(rperf.code, 7, "{}", rperf.said);
         assert_eq!(fs::read(scratch.data("out")).unwrap(), b"old");
     }
-    receiver.until_it_goes_on("the peer is not rsend or rrecv");
+    receiver.until_it_refuses("the peer is not rsend or rrecv");
     scratch.run("rsend", scratch.rsend(&[&scratch.address()]).arg(scratch.data("in"))).assert_done();
     receiver.wait(BOUND).assert_done();
     assert_eq!(fs::read(scratch.data("out")).unwrap(), b"new");
@@ -215,7 +215,7 @@ fn rperf_serve_serves_a_client_after_failed_attempts() {
         server.until_it_goes_on("the two ends disagree");
         let rsend = scratch.run("rsend", &mut scratch.rsend(&[&scratch.address()]));
         assert_eq!(rsend.code, 7, "{}", rsend.said);
-        server.until_it_goes_on("the peer is not rperf");
+        server.until_it_refuses("the peer is not rperf");
         junk(&scratch);
         server.until_it_goes_on("does not speak superpipe");
         drop(scratch.connect());

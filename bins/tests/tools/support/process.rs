@@ -75,6 +75,13 @@ impl Tool {
         wait_for(&format!("rrecv to go on after {words:?}"), || self.goes_on(words));
     }
 
+    /// Waits until a listener reports another tool, with these words, or with what that tool said: either end may notice it first.
+    #[track_caller]
+    pub(crate) fn until_it_refuses(&self, words: &str) {
+        let noticed = [words, "ended the connection: wrong protocol, version or user (code 7)"];
+        wait_for(&format!("{words:?}"), || noticed.iter().any(|words| self.goes_on(words)));
+    }
+
     /// Returns true if the listener has reported a failed attempt with these words.
     pub(crate) fn goes_on(&self, words: &str) -> bool {
         self.said().lines().any(|line| line.contains(words) && line.contains(GOES_ON))
