@@ -32,7 +32,9 @@ pub struct Options {
     /// RDMA device and GID of this host to use. Default: those that the kernel's routing table gives for the peer.
     #[cfg(feature = "verbs")]
     pub rdma_device: RdmaDevice,
-    /// Time after which this end's RDMA device sends again what the peer's has not acknowledged. Default: 67 ms.
+    /// Time after which this end's RDMA device sends again what the peer's has not acknowledged. Default: 67 ms. A packet that is lost comes that
+    /// much later, so `idle_timeout`, `handshake_timeout` and `linger` should be several times as long: what a dropped connection has not sent by the
+    /// end of `linger` is lost. Over shared memory and iWARP it has no effect.
     #[cfg(feature = "verbs")]
     pub rdma_ack_timeout: AckTimeout,
     /// Uid that the peer's process must have, over shared memory; root is no exception. Default: the uid of this process. The kernel

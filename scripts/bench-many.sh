@@ -6,7 +6,7 @@
 #   --idle-s N       seconds for which 1,000 connections are idle (60)
 #   --iceoryx2       loans beside the crate iceoryx2, which `scripts/peers.sh iceoryx2` builds
 #   --vm             one poller with connections of two hosts, over rxe and siw in two guests of vm/ (18 minutes more)
-#   --vm-rounds N    of that (3): each takes six minutes, most of them to make and end connections
+#   --vm-rounds N    the same with N rounds (3): each takes six minutes, most of them to make and end connections
 #   --vm-only        that part alone: the rest of the page stays
 #   --docs           write docs/benchmarks/many.md
 . "$(dirname "$0")/lib.sh"
@@ -15,6 +15,7 @@ rounds=9 vm_rounds=3 idle_s=60 iceoryx2=() vm='' page=
 while [[ $# -gt 0 ]]; do
     case $1 in
     --rounds | --vm-rounds | --idle-s)
+        [[ $1 != --vm-rounds ]] || vm=${vm:-1}
         [[ ${2:-} =~ ^[1-9][0-9]{0,4}$ ]] || die "$1 takes a number from 1 to 99999, and not ${2:-nothing}"
         declare "$(tr - _ <<<"${1#--}")=$2"
         shift 2

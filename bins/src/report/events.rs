@@ -236,7 +236,7 @@ impl Settings {
             threshold_bytes: tuning.threshold,
             device: route.device.map(|device| device.to_string()),
             gid_index: route.gid_index,
-            ack_timeout_s: route.ack_timeout.map(|timeout| timeout.as_secs_f64()),
+            ack_timeout_s: route.ack_timeout.map(|timeout| timeout.duration().as_secs_f64()),
             peer_uid: *peer_uid,
             pinned_max_bytes: memory.pinned_max,
             shared_max_bytes: memory.shared_max,

@@ -79,7 +79,7 @@ fn nor_where_they_are_woken_for_nothing() {
 #[test]
 fn both_halves_learn_that_the_peer_is_dead() {
     assert_ends(ErrorKind::PeerLost, DEADLINE, |doomed| {
-        thread::sleep(A_WHILE);
+        thread::sleep(WAIT);
         doomed.die();
     });
 }

@@ -12,7 +12,7 @@ use superpipe::os::{allowed_cores, pin_current_thread};
 use superpipe::{Drive, Reason, RecvOperation, SendOperation, TryRecv};
 
 use crate::attempts::one_of;
-use crate::support::{DEADLINE, bytes, pair, undisturbed};
+use crate::support::{DEADLINE, bytes, disturbing, pair, undisturbed};
 
 const LONG: usize = 1 << 20;
 
@@ -160,7 +160,7 @@ fn slices_longer_than_usize_are_refused_by_a_waiting_call() {
 #[test]
 fn a_half_of_a_higher_priority_lets_the_other_have_their_core() {
     const BYTES: usize = 64 << 20;
-    let _undisturbed = undisturbed();
+    let _disturbing = disturbing();
     let message = bytes(1, BYTES);
     one_of(3, || send_beside_a_half_of_higher_priority(&message));
 }

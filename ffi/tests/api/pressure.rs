@@ -110,7 +110,7 @@ fn wake_bytes_now_and_then_hold_no_place() {
 
 #[test]
 fn strangers_that_connect_again_for_ever_keep_nobody_out() {
-    let _undisturbed = undisturbed();
+    let _disturbing = disturbing();
     let flood = |path: &Path, signals: &Signals| {
         let (mut held, mut connected) = (VecDeque::new(), 0);
         while !signals.is_over() {
@@ -130,14 +130,10 @@ fn strangers_that_connect_again_for_ever_keep_nobody_out() {
             }
         }
     };
-    // A matter of luck: eight honest clients. On a busy host one of them may be held up, but not in each attempt.
-    one_of(3, || {
-        let took: Vec<_> = (0..8).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).collect();
-        let is_served = took.iter().all(|time| *time < Duration::from_secs(3));
-        is_served
-            .then_some(())
-            .ok_or_else(|| format!("{took:?}, while three strangers connect again and again"))
-    });
+    // A matter of luck: many honest clients. A busy host may hold one or two of them up.
+    let took: Vec<_> = (0..24).map(|_| time_of_an_honest_client(Options::default(), flood, 3)).collect();
+    let late = took.iter().filter(|time| **time >= Duration::from_secs(3)).count();
+    assert!(late <= 2, "{took:?}, while three strangers connect again and again");
 }
 
 #[test]
@@ -270,7 +266,7 @@ fn a_program_that_tries_ten_times_a_second_accepts() {
 
 #[test]
 fn a_peer_that_answers_before_each_look_meets_no_timeout() {
-    const PAUSE: Duration = Duration::from_millis(10);
+    const PAUSE: Duration = Duration::from_millis(100);
     let _undisturbed = undisturbed();
     let options = Options { handshake_timeout: 20 * PAUSE, ..Options::default() };
     let (mut listener, path) = listen(options);

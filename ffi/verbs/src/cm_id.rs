@@ -260,7 +260,7 @@ impl CmId {
     /// # Errors
     /// The kernel does not have the option.
     pub fn set_ack_timeout(&mut self, exponent: u8) -> Result<(), Error> {
-        self.set_option(RDMA_OPTION_ID_ACK_TIMEOUT, exponent, "set the acknowledgement timeout")
+        self.set_option(RDMA_OPTION_ID_ACK_TIMEOUT, exponent, "set the ACK timeout")
     }
 
     /// Sets the type of service of its packets. Call it before the address is resolved.

@@ -389,6 +389,7 @@ mod tests {
         let device = common.route.rdma_device();
         assert_eq!((device.name.unwrap().as_str(), device.gid_index), ("rxe0", Some(3)));
         assert_eq!(common.route.rdma_ack_timeout(), AckTimeout::at_least(Duration::from_secs(2)));
+        assert!(Receive::try_parse_from(["rrecv", "--ack-timeout", "3h"]).is_err());
         assert_eq!(common.tuning.tuning().arrival, Some(Arrival::CheckedFlag));
         let common = Receive::try_parse_from(["rrecv"]).unwrap().transfer.common;
         assert_eq!(

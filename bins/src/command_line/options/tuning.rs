@@ -2,7 +2,6 @@
 
 use crate::quantity;
 use clap::{Args, ValueEnum};
-use core::time::Duration;
 use serde::Serialize;
 use superpipe::WaitStrategy;
 use superpipe::{
@@ -24,8 +23,8 @@ pub struct RouteOptions {
     /// Send again what the other end's device has not acknowledged for this time, rounded up to 4.096 us times a power of two [default:
     /// 67ms]. A longer one bears a network that answers late; a shorter one finds a lost packet or peer earlier. iWARP and
     /// shared memory have none
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, help_heading = "RDMA")]
-    pub ack_timeout: Option<Duration>,
+    #[arg(long, value_name = "TIME", value_parser = ack_timeout, help_heading = "RDMA")]
+    pub ack_timeout: Option<AckTimeout>,
 
     /// Trust the other end: with --protocol register-cached, it keeps the right to write to the buffers that its messages are received
     /// into. Over RDMA that saves their registration for each message, over shared memory it lets both ends copy a message at once (rperf).
@@ -138,6 +137,16 @@ impl Switch {
     #[must_use]
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
+    }
+}
+
+/// Parses `--ack-timeout`.
+fn ack_timeout(text: &str) -> Result<AckTimeout, String> {
+    let time = quantity::duration(text)?;
+    if time <= AckTimeout::MAX.duration() {
+        Ok(AckTimeout::at_least(time))
+    } else {
+        Err("no device waits for longer than 2.4h".to_owned())
     }
 }
 
@@ -294,10 +303,10 @@ impl RouteOptions {
         RdmaDevice { name: self.device, gid_index: self.gid_index }
     }
 
-    /// Converts the option to the library's timeout.
+    /// Returns the library's timeout.
     #[must_use]
     pub fn rdma_ack_timeout(&self) -> AckTimeout {
-        self.ack_timeout.map_or_else(AckTimeout::default, AckTimeout::at_least)
+        self.ack_timeout.unwrap_or_default()
     }
 }
 

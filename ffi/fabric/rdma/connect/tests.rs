@@ -113,6 +113,8 @@ fn only_a_connect_response_is_confirmed() {
     assert_eq!(error, ConnectError::TimedOut, "the handshake has begun");
     assert!(calls.contains(&"rdma_establish"));
     assert_eq!(script(|script| script.ack_timeouts.clone()), [19], "that of 2 s");
+    // RDMA_OPTION_ID_ACK_TIMEOUT: rdma_cm repeats its own requests by 67 ms.
+    assert!(script(|script| script.options.contains(&(3, 14))));
     let (error, calls) = answered(&[CmKind::RDMA_CM_EVENT_ESTABLISHED]);
     assert_eq!(error, ConnectError::TimedOut, "the handshake has begun");
     assert!(!calls.contains(&"rdma_establish"));

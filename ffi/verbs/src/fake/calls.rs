@@ -146,14 +146,14 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     answer
 }
 
-unsafe extern "C" fn ibv_modify_qp(_: *mut ibv_qp, attr: *mut ibv_qp_attr, _: c_int) -> c_int {
+unsafe extern "C" fn ibv_modify_qp(_: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     let answer = called("ibv_modify_qp");
     if answer == 0 {
         // SAFETY: the caller passes a pointer to attributes of its own, which name a state.
         let (state, ack_timeout) = unsafe { ((*attr).qp_state, (*attr).timeout) };
         script(|script| {
             script.states.push(state);
-            if state == ibv_qp_state::IBV_QPS_RTS {
+            if mask.cast_unsigned() & ibv_qp_attr_mask::IBV_QP_TIMEOUT.0 != 0 {
                 script.ack_timeouts.push(ack_timeout);
             }
         });

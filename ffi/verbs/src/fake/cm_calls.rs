@@ -219,7 +219,10 @@ unsafe extern "C" fn rdma_init_qp_attr(
     // SAFETY: the caller passes pointers to attributes and a mask of its own.
     unsafe {
         (*attr).path_mtu = ibv_mtu::IBV_MTU_1024;
-        *mask = (ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PATH_MTU).0.cast_signed();
+        let to_send = (*attr).qp_state == ibv_qp_state::IBV_QPS_RTS;
+        let timeout = if to_send { ibv_qp_attr_mask::IBV_QP_TIMEOUT.0 } else { 0 };
+        let always = ibv_qp_attr_mask::IBV_QP_STATE | ibv_qp_attr_mask::IBV_QP_PATH_MTU;
+        *mask = (always.0 | timeout).cast_signed();
     }
     called("rdma_init_qp_attr")
 }

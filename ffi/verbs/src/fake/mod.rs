@@ -58,7 +58,7 @@ pub struct Script {
     pub regions: Vec<Region>,
     /// states that QPs were moved to
     pub states: Vec<ibv_qp_state>,
-    /// ACK timeouts of the QPs that were moved to RTS
+    /// ACK timeouts that QPs were given
     pub ack_timeouts: Vec<u8>,
     /// batches that were posted
     pub posted: Vec<Vec<Posted>>,
