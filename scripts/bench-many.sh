@@ -7,7 +7,7 @@
 #   --iceoryx2       loans beside the crate iceoryx2, which `scripts/peers.sh iceoryx2` builds
 #   --vm             one poller with connections of two hosts, over rxe and siw in two guests of vm/ (18 minutes more)
 #   --vm-rounds N    the same with N rounds (3): each takes six minutes, most of them to make and end connections
-#   --vm-only        that part alone: the rest of the page stays
+#   --vm-only        that part alone: the rest of the page stays, as that part does without --vm
 #   --docs           write docs/benchmarks/many.md
 . "$(dirname "$0")/lib.sh"
 
@@ -105,7 +105,11 @@ if [[ $vm == only ]]; then
 else
     over_shared_memory >"$made"
 fi
-[[ -z $vm ]] || over_rdma >>"$made"
+if [[ -n $vm ]]; then
+    over_rdma >>"$made"
+elif grep -qx '## Over RDMA' "$page" 2>/dev/null; then
+    { echo && sed -n '/^## Over RDMA$/,$p' "$page"; } >>"$made"
+fi
 mv "$made" "$page"
 chmod 644 "$page"
 say "the page is $page"
