@@ -158,7 +158,9 @@ scripts_parse() {
     for script in scripts/*.sh .ci/run vm/{lib,boot}.sh vm/{prepare,run,test,selftest} vm/guest/{start,network} vm/guest/*.sh vm/guest/bin/* vm/tests/* vm/bench/*; do
         bash -n "$script"
     done
-    sh -n vm/guest/init
+    for script in vm/guest/init scripts/rustc/*; do
+        sh -n "$script"
+    done
 }
 
 # The files of the peers' harness that need none of the peers' headers.

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # Plants each bug in turn. The simulator's swarm must find each of those in core, the explorer the one of a fabric, those of lent memory and those
-# of split messages (docs/testing.md). One build has all bugs, and chooses one at run time. It has its own target directory, since --cfg would
-# rebuild everything each time.
+# of split messages (docs/testing.md). One build has all bugs, and chooses one at run time. The program has a directory of its own, so that nobody
+# runs it by mistake. Packages of others are the ones that other stages have built.
 . "$(dirname "$0")/lib.sh"
 
 need_rust
 begin_stages
-target=$(target_dir)/planted
-stage planted-build env \
-    RUSTFLAGS="${RUSTFLAGS:-} --cfg superpipe_planted" \
-    CARGO_TARGET_DIR="$target" \
+built=$(target_dir)
+target=$built/planted
+stage planted-build env RUSTC_WORKSPACE_WRAPPER="$root/scripts/rustc/planted" CARGO_TARGET_DIR="$target" CARGO_BUILD_BUILD_DIR="$built" \
     cargo build --locked --profile checks -p superpipe-sim
 found=$(mktemp)
 trap 'rm -f "$found" ${stages_are_mine:+"$SUPERPIPE_STAGES"}' EXIT

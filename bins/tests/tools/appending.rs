@@ -1,6 +1,6 @@
 //! Data that are appended to a FILE: `--append`, and descriptors opened with O_APPEND.
 
-use crate::support::{BOUND, Noise, Scratch};
+use crate::support::{BOUND, Noise, Scratch, program};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -88,7 +88,7 @@ fn append_counts_old_bytes_against_the_file_size_limit() {
         let mut limited = Command::new("sh");
         let script = format!(r#"ulimit -f 2048; exec "$2" --listen "$1" {out}"#);
         limited.arg("-c").arg(script).arg(scratch.data("out")).arg(scratch.address());
-        limited.arg(env!("CARGO_BIN_EXE_rrecv"));
+        limited.arg(program("rrecv"));
         let (sent, received) = scratch.pair(scratch.rsend(&[&scratch.address()]).arg(&input), &mut limited);
         let words = "with the announced 300 KiB it would have 2200 KiB";
         received.assert(8, words);

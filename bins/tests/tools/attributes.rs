@@ -1,6 +1,6 @@
 //! Attributes of a file that is replaced, and files that appear or change during the transfer.
 
-use crate::support::{BOUND, Ended, NOBODY, Scratch, is_root, mkfifo};
+use crate::support::{BOUND, Ended, NOBODY, Scratch, is_root, mkfifo, program};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use std::fs::{self, Permissions};
@@ -264,7 +264,7 @@ fn a_file_is_replaced_without_cap_fowner() {
     set_mode(&out, 0o640);
     chown(&out, Some(NOBODY), Some(NOBODY)).unwrap();
     let mut rrecv = Command::new("setpriv");
-    rrecv.args(["--bounding-set=-fowner", "--inh-caps=-fowner", env!("CARGO_BIN_EXE_rrecv"), "-q"]);
+    rrecv.args(["--bounding-set=-fowner", "--inh-caps=-fowner", &program("rrecv"), "-q"]);
     rrecv.args(["--listen", &scratch.address()]).arg(&out).stdin(Stdio::null());
     let receiver = scratch.start_rrecv(&mut rrecv);
     scratch.send(&input).assert_done();

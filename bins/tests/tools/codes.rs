@@ -1,6 +1,6 @@
 //! Exit codes, in cases where another code would be plausible.
 
-use crate::support::{BOUND, Ended, Scratch, is_root, wait_for, with_files};
+use crate::support::{BOUND, Ended, Scratch, is_root, program, wait_for, with_files};
 use core::time::Duration;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -191,7 +191,7 @@ fn a_name_server_timeout_exits_with_3() {
     fs::write(&configured, "nameserver 192.0.2.53\noptions timeout:30\n").unwrap();
     let mut rsend = Command::new("unshare");
     let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#;
-    rsend.args(["-m", "sh", "-c", script]).arg(&configured).arg(env!("CARGO_BIN_EXE_rsend"));
+    rsend.args(["-m", "sh", "-c", script]).arg(&configured).arg(program("rsend"));
     rsend.args(["--connect-timeout", "500ms", "some-host.example.com:7"]).stdin(Stdio::null());
     scratch.run("rsend", &mut rsend).assert(3, "some-host.example.com");
 }

@@ -1,6 +1,6 @@
 //! Signals, and a peer that is stopped.
 
-use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, wait_for};
+use crate::support::{BOUND, Scratch, Tool, feed, mkfifo, program, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::process::Stdio;
@@ -154,7 +154,7 @@ fn a_signal_ignored_at_start_stays_ignored() {
     let scratch = Scratch::new("nohup");
     fs::write(scratch.data("in"), b"x").unwrap();
     let mut rrecv = std::process::Command::new("sh");
-    rrecv.arg("-c").arg(r#"trap "" INT HUP; exec "$0" "$@""#).arg(env!("CARGO_BIN_EXE_rrecv"));
+    rrecv.arg("-c").arg(r#"trap "" INT HUP; exec "$0" "$@""#).arg(program("rrecv"));
     rrecv.arg("--listen").arg(scratch.address()).arg(scratch.data("out"));
     let receiver = scratch.start_rrecv(rrecv.stdin(Stdio::null()).stdout(Stdio::null()));
     // `Tool::signal` would wait for a handler
@@ -174,7 +174,7 @@ fn sigint_ends_the_shell_loop_around_a_tool() {
     let scratch = Scratch::new("loop");
     let script = r#"for i in 1 2 3; do "$0" -q --accept-timeout 60s --listen "$1"; echo "again $?"; done"#;
     let mut shell = std::process::Command::new("bash");
-    shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_rrecv")).arg(scratch.address());
+    shell.arg("-c").arg(script).arg(program("rrecv")).arg(scratch.address());
     let out = scratch.data("said");
     shell.stdin(Stdio::null()).stdout(fs::File::create(&out).unwrap());
     // a process group of its own, as a terminal signals a group

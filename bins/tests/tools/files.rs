@@ -1,6 +1,6 @@
 //! Sources and outputs: files that appear complete or not at all, devices, and their failures.
 
-use crate::support::{BOUND, Noise, Scratch, feed, is_root};
+use crate::support::{BOUND, Noise, Scratch, feed, is_root, program};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
@@ -39,7 +39,7 @@ fn a_file_is_replaced_and_keeps_its_mode() {
 fn a_new_file_has_the_mode_that_umask_leaves() {
     let scratch = Scratch::new("umask");
     let mut masked = Command::new("sh");
-    masked.args(["-c", "umask 027; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen"]);
+    masked.args(["-c", "umask 027; exec \"$@\"", "sh", &program("rrecv"), "--listen"]);
     masked.arg(scratch.address()).arg(scratch.data("out"));
     let (_, received) = send(&scratch, b"x", &mut masked);
     received.assert_done();
@@ -84,7 +84,7 @@ fn a_full_disk_fails_both_ends_with_8() {
     sent.assert(8, "receiver: cannot write to /dev/full: no space left on device");
     // the tool must not be killed by SIGXFSZ when it reaches a limit of the process
     let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen"]);
+    limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", &program("rrecv"), "--listen"]);
     limited.arg(scratch.address()).arg(scratch.data("out")).stdout(Stdio::null());
     let (sent, received) = send(&scratch, &data, &mut limited);
     received.assert(8, "file too large");
@@ -132,7 +132,7 @@ fn a_closed_or_unread_standard_output_is_reported() {
     let scratch = Scratch::new("closed");
     let data = Noise::new(5).bytes(8 << 20);
     let mut closed = Command::new("sh");
-    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen", &scratch.address()]);
+    closed.args(["-c", "exec \"$@\" >&-", "sh", &program("rrecv"), "--listen", &scratch.address()]);
     scratch.run("rrecv", &mut closed).assert(8, "standard output: bad file descriptor");
 
     let input = scratch.root().join("in");
@@ -169,7 +169,7 @@ fn an_unreadable_source_is_reported_before_connecting() {
     let mut rsend = scratch.rsend(&[&scratch.address(), "-"]);
     scratch.run("rsend", rsend.stdin(directory)).assert(2, "standard input is a directory");
     let mut closed = Command::new("sh");
-    closed.args(["-c", "exec \"$@\" <&-", "sh", env!("CARGO_BIN_EXE_rsend"), &scratch.address()]);
+    closed.args(["-c", "exec \"$@\" <&-", "sh", &program("rsend"), &scratch.address()]);
     fails(&mut closed, "cannot read standard input: bad file descriptor");
     let write_only = OpenOptions::new().write(true).open("/dev/null").unwrap();
     fails(scratch.rsend(&[&scratch.address(), "-"]).stdin(write_only), "bad file descriptor");

@@ -1,6 +1,6 @@
 //! Reports: their options and outputs, and the end of a run whose report cannot be written.
 
-use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option};
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, program};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -277,6 +277,6 @@ fn a_report_on_standard_output_is_its_only_content() {
         }
     }
     let mut closed = Command::new("sh");
-    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address()]);
+    closed.args(["-c", "exec \"$@\" >&-", "sh", &program("rperf"), &scratch.address()]);
     scratch.run("rperf", &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
 }

@@ -1,6 +1,6 @@
 //! Two arguments of a command that name one file: refused before any file is opened, unless that is harmless.
 
-use crate::support::{BOUND, Mounted, Scratch, is_root};
+use crate::support::{BOUND, Mounted, Scratch, is_root, program};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -107,7 +107,7 @@ fn a_standard_stream_that_is_a_named_file_is_refused() {
     let mut rrecv = scratch.naming("rrecv", &[("--json", "/dev/stdout")]);
     scratch.run("rrecv", &mut rrecv).assert(2, "are the same file");
     let mut both = Command::new("sh");
-    both.args(["-c", "exec \"$@\" 2>&1", "sh", env!("CARGO_BIN_EXE_rrecv"), "--json=-"]);
+    both.args(["-c", "exec \"$@\" 2>&1", "sh", &program("rrecv"), "--json=-"]);
     both.args(["--accept-timeout=1ms", "--listen", &scratch.address()]).stdout(scratch.opened("file"));
     assert_eq!(both.status().unwrap().code(), Some(2));
     let kept = fs::read_to_string(scratch.data("file")).unwrap();

@@ -47,8 +47,11 @@ impl Draw {
 }
 
 pub(crate) fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
-    let word = |at: usize| (at as u64 ^ tag << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    let mut all: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(word).collect();
+    let mut all = vec![0; bytes.next_multiple_of(8)];
+    for (at, place) in all.chunks_exact_mut(8).enumerate() {
+        let word = (at as u64 ^ tag << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        place.copy_from_slice(&word.to_le_bytes());
+    }
     all.truncate(bytes);
     all
 }

@@ -1,20 +1,17 @@
 //! Transfers, byte for byte.
 
+use crate::api::pattern;
 use crate::devices;
 use crate::end::{End, meet};
 use std::thread;
 use superpipe::{Arrival, Length, Tuning};
 use superpipe_core::End as Ended;
 
-fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed).to_le_bytes()[0]).collect()
-}
-
 const SIZES: [usize; 9] = [0, 1, 8, 40, 41, 4000, 70_000, 1 << 20, 3_000_001];
 
 fn send_all(mut end: End) -> End {
     for (tag, bytes) in SIZES.into_iter().enumerate() {
-        let message = pattern(bytes, tag);
+        let message = pattern(bytes, tag as u64);
         let mut id = None;
         end.drive(|endpoint, _| {
             id = endpoint.start(tag as u64, Length::Exact(bytes as u64)).ok();
@@ -46,7 +43,7 @@ fn receive_all(mut end: End) -> End {
             got += pulled.bytes;
             pulled.end == Ended::Fin
         });
-        assert!(message == pattern(bytes, tag), "{bytes} bytes arrived wrong");
+        assert!(message == pattern(bytes, tag as u64), "{bytes} bytes arrived wrong");
     }
     // The last acknowledgement goes out.
     end.endpoint.acknowledge(&mut end.fabric);

@@ -1,7 +1,7 @@
 //! Output files of a client whose measurement fails.
 
 use super::QUICK;
-use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, wait_for};
+use crate::support::{BOUND, Ended, Scratch, Tool, mkfifo, option, program, wait_for};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -147,7 +147,7 @@ fn unwritable_results_end_the_measurement() {
     client.assert(8, "cannot write to standard output: no space left on device");
     server.assert(8, "client: cannot write to standard output: no space left on device");
     let mut closed = Command::new("sh");
-    closed.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_rperf"), &scratch.address(), "--json=-"]);
+    closed.args(["-c", "exec \"$@\" >&-", "sh", &program("rperf"), &scratch.address(), "--json=-"]);
     scratch.run("rperf", &mut closed).assert(8, "cannot write to standard output: bad file descriptor");
     scratch.assert_only(&[]);
 }

@@ -1,6 +1,6 @@
 //! Many clients of one `rperf serve --keep`, at once and one after another.
 
-use crate::support::{BOUND, Scratch, in_time, wait_for};
+use crate::support::{BOUND, Scratch, in_time, program, wait_for};
 use core::time::Duration;
 use std::fs;
 use std::time::Instant;
@@ -170,7 +170,7 @@ fn a_client_is_not_taken_for_another_one_that_reconnects() {
     }
     let scratch = Scratch::new("perf-pidns");
     let mut serve = std::process::Command::new("unshare");
-    serve.args(["-p", "-f", "--kill-child", env!("CARGO_BIN_EXE_rperf"), "serve", "--keep", "--listen"]);
+    serve.args(["-p", "-f", "--kill-child", &program("rperf"), "serve", "--keep", "--listen"]);
     serve.arg(scratch.address()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let server = scratch.start("rperf", &mut serve);
     wait_for("rperf serve to listen", || scratch.socket().exists());

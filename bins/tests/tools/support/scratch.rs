@@ -1,6 +1,7 @@
 //! Scratch directory of a test, and the tools that it starts there.
 
 use super::process::{BOUND, Ended, Tool, handle_signals, wait_for};
+use super::program::program;
 use super::system::NOBODY;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::ffi::OsString;
@@ -75,13 +76,7 @@ impl Scratch {
 
     /// Returns a command for a tool, with /dev/null as standard input and standard output.
     pub(crate) fn command(&self, name: &'static str) -> Command {
-        let path = match name {
-            "rsend" => env!("CARGO_BIN_EXE_rsend"),
-            "rperf" => env!("CARGO_BIN_EXE_rperf"),
-            "superpipe-top" => env!("CARGO_BIN_EXE_superpipe-top"),
-            _ => env!("CARGO_BIN_EXE_rrecv"),
-        };
-        let mut command = Command::new(path);
+        let mut command = Command::new(program(name));
         command.env("XDG_RUNTIME_DIR", &self.root).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -102,7 +97,7 @@ impl Scratch {
     /// Returns a command for a shell that runs `script` in the directory of the data. `"$@"` is an rrecv with these arguments.
     pub(crate) fn shell(&self, script: &str, arguments: &[&str]) -> Command {
         let mut shell = Command::new("sh");
-        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_rrecv"), "--listen", &self.address()]);
+        shell.args(["-c", script, "sh", &program("rrecv"), "--listen", &self.address()]);
         shell.args(arguments).current_dir(self.data("")).stdin(Stdio::null()).stdout(Stdio::null());
         shell
     }
@@ -110,7 +105,7 @@ impl Scratch {
     /// Returns a command for an rrecv without /proc, which needs root.
     pub(crate) fn rrecv_without_proc(&self, arguments: &[&str]) -> Command {
         let mut rrecv = Command::new("unshare");
-        rrecv.args(["-m", "sh", "-c", r#"umount -l /proc && exec "$@""#, "sh", env!("CARGO_BIN_EXE_rrecv")]);
+        rrecv.args(["-m", "sh", "-c", r#"umount -l /proc && exec "$@""#, "sh", &program("rrecv")]);
         rrecv.arg("--listen").arg(self.address()).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         rrecv
     }
