@@ -2,7 +2,7 @@
 //!
 //! Disconnecting flushes what the device has not sent yet, including CLOSE. A completion proves that the peer's device has
 //! the data (iWARP: that it is on its way; the peer's answer to the disconnect proves that it arrived). Only an established
-//! connection waits for that: a peer that failed a handshake must not hold up others.
+//! connection waits for that: a peer that failed a handshake must not hold up others, and neither must one whose program does something else.
 
 use super::RdmaConnection;
 use super::posting::Message;
@@ -11,6 +11,7 @@ use crate::fabric::LossCause;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
 use crate::os::clock::until;
+use crate::os::monotonic_ns;
 use crate::os::poll::PollFd;
 use core::time::Duration;
 use std::os::fd::AsFd;
@@ -19,6 +20,9 @@ use superpipe_core::WcError;
 use superpipe_verbs::WcStatus;
 
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
+/// Bound of the wait for the peer's answer to the disconnect where all has arrived. The answer then proves nothing more, and a peer gives it once its
+/// program drives the connection again, which may take long. The wait is for a request that is still on its way out, which dropping the id would withdraw.
+const ANSWER_NS: u64 = 100_000_000;
 /// Polls before the thread sleeps between them: a device that is not behind completes meanwhile.
 const SPINS: u32 = 1000;
 
@@ -107,14 +111,9 @@ impl RdmaConnection {
         self.queue.ends_signaled()
             || matches!(self.send_at_once(Message::Signal(Signal::Wake), true), Ok(true))
     }
-}
 
-impl Drop for RdmaConnection {
-    fn drop(&mut self) {
-        // Other handshakes may be waiting behind one that failed.
-        if !self.cm.get_mut().is_kept_open() {
-            return;
-        }
+    /// Waits until the device has completed everything.
+    fn drain(&mut self) {
         // To a peer that has left nothing can be delivered, and a device may retry for eight ACK timeouts.
         if !self.is_alive() || self.queue.is_idle() || !self.ask_for_completion() {
             return;
@@ -131,6 +130,21 @@ impl Drop for RdmaConnection {
                     thread::sleep(Duration::from_micros(50));
                 }
             }
+        }
+    }
+}
+
+impl Drop for RdmaConnection {
+    fn drop(&mut self) {
+        // Other handshakes may be waiting behind one that failed.
+        if !self.cm.get_mut().is_kept_open() {
+            return;
+        }
+        self.drain();
+        let has_arrived = !self.is_iwarp && self.state == State::Open && self.queue.is_idle();
+        if has_arrived {
+            let by_ns = self.ends_by().min(monotonic_ns().saturating_add(ANSWER_NS));
+            self.end_by(by_ns);
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::fabric::{LossCause, Way};
 use crate::os::MemoryNode;
 use crate::os::monotonic_ns;
 use core::ptr::NonNull;
+use core::time::Duration;
+use std::time::Instant;
 use superpipe_core::driver::setup::Kind;
 use superpipe_core::{FlagPlace, Job, Line, Ticket, WcError};
 use superpipe_verbs::fake::{
@@ -441,4 +443,21 @@ fn a_drop_whose_time_is_up_waits_for_nothing() {
     };
     assert_eq!(polls_with(0), 0);
     assert!(polls_with(300_000_000) > 0, "while there is time, it polls");
+}
+
+#[test]
+fn only_iwarp_waits_for_a_peer_that_does_something_else() {
+    const LONG: Duration = Duration::from_secs(2);
+    let took = |mut ends: Ends| {
+        ends.connection.accept(&[]).unwrap();
+        ends.connection.keep_open();
+        let long_ns = u64::try_from(LONG.as_nanos()).unwrap();
+        ends.connection.end_by(monotonic_ns() + long_ns);
+        let begin = Instant::now();
+        drop(ends);
+        begin.elapsed()
+    };
+    // Everything has arrived, and the disconnect is not answered. A busy host may hold one of several drops up.
+    assert!((0..5).any(|_| took(Ends::new()) < LONG / 2));
+    assert!(took(Ends::iwarp()) >= LONG, "the answer proves that all has arrived");
 }
