@@ -55,7 +55,7 @@ measured() {
     text=$("$programs/$program" --rounds "$rounds" "$@")
     # shellcheck disable=SC2016 # backquotes of the page
     printf '\n## %s\n\n%s\n\n`target/release/%s`\n\nThe cores: %s; afterwards %s.\n\n```text\n%s\n```\n' \
-        "$program" "$question" "$program --rounds $rounds${*:+ $*}" "$before" "$(distance)" "$text"
+        "$program" "$question" "$program --rounds $rounds${*:+ ${*//"$root/"/}}" "$before" "$(distance)" "$text"
 }
 
 # over_rdma: the part of the guests
