@@ -18,7 +18,7 @@ const SIZES: [usize; 12] =
     [0, 1, 40, C0 - 1, C0, C0 + 1, 100_003, 1 << 20, (1 << 20) + 1, 3_000_001, 8 << 20, 16 << 20];
 const LONGEST: usize = 16 << 20;
 const SOON: Duration = Duration::from_millis(500);
-/// What memory holds that no message is to be written to. Compared a page at a time: a byte at a time took half of these tests' time in an emulated guest.
+/// Page of memory that no message is to be written to. Memory is compared with it a page at a time: a byte at a time took half of these tests' time in an emulated guest.
 const UNTOUCHED: [u8; 4096] = [0xEE; 4096];
 
 fn options(protocol: Protocol, arrival: Option<Arrival>, landing: LandingMode) -> Options {

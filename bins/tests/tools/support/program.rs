@@ -1,4 +1,4 @@
-//! Where the tools are.
+//! Paths of the tools.
 
 use std::env;
 
