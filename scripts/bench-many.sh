@@ -70,7 +70,7 @@ over_rdma() {
 
 ## Over RDMA
 
-One poller with connections of two hosts: two guests with two emulated CPUs each, over the kernel's rxe and siw ($versions). All of it is software, so only
+One poller with connections of two hosts: two guests with two emulated CPUs each, over the kernel's rxe and siw ($versions), on $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -n 1). All of it is software, so only
 ratios inside a round count. \`vm/bench/many\`, $vm_rounds rounds at commit $(git rev-parse --short HEAD): messages a second of one connection; then what 32 connections of one host have together, 16 of each
 of two hosts, and one beside 31 that are idle, each over one alone. With \`--ack-timeout 2s\` (vm/README.md, "What rxe does wrong"). Of \`latency\` they are round trips.
 

@@ -141,7 +141,7 @@ clocks_are_read_in_known_places() {
 
 # Only scripts/test-planted.sh may ask for the build with planted bugs, and no file that cargo reads by itself.
 no_planted_bugs() {
-    if grep -rn superpipe_planted --include='*.toml' --include=config --include=build.rs --exclude-dir=target . | grep -v check-cfg; then
+    if grep -rnE 'superpipe_planted|rustc/planted' --include='*.toml' --include=config --include=build.rs --exclude-dir=target . | grep -v check-cfg; then
         die "the files above would have bugs planted in a product"
     fi
 }

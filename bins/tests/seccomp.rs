@@ -1,10 +1,15 @@
 //! A sandbox that refuses prlimit64. A program of its own, since only unsafe code can install the filter.
 
+#[path = "tools/support/program.rs"]
+mod program;
+
 use core::time::Duration;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
+
+use program::program;
 
 /// Makes prlimit64 fail with EPERM.
 fn filter() {
@@ -28,7 +33,7 @@ fn a_file_is_received_where_seccomp_refuses_prlimit() {
     fs::create_dir_all(&scratch).unwrap();
     let (address, out) = (format!("shm:{}", scratch.join("s").display()), scratch.join("out"));
     fs::write(scratch.join("in"), vec![7; 300_000]).unwrap();
-    let mut receiver = Command::new(env!("CARGO_BIN_EXE_rrecv"));
+    let mut receiver = Command::new(program("rrecv"));
     receiver.args(["--accept-timeout", "10s", "--listen", &address]).arg(&out);
     // SAFETY: the closure makes system calls only.
     unsafe {
@@ -39,8 +44,7 @@ fn a_file_is_received_where_seccomp_refuses_prlimit() {
     };
     let mut receiver = receiver.spawn().unwrap();
     thread::sleep(Duration::from_millis(100));
-    let sent =
-        Command::new(env!("CARGO_BIN_EXE_rsend")).arg(&address).arg(scratch.join("in")).status().unwrap();
+    let sent = Command::new(program("rsend")).arg(&address).arg(scratch.join("in")).status().unwrap();
     let received = receiver.wait().unwrap();
     let length = fs::metadata(&out).map(|it| it.len()).ok();
     let _ = fs::remove_dir_all(&scratch);

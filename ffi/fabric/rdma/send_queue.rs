@@ -64,6 +64,11 @@ impl SendQueue {
         self.completed == self.posted
     }
 
+    /// Returns true if all work requests before `position` are completed.
+    pub(super) const fn has_completed(&self, position: u64) -> bool {
+        self.completed >= position
+    }
+
     /// Returns true if the last work request was signaled.
     pub(super) const fn ends_signaled(&self) -> bool {
         self.since_signaled == 0

@@ -48,8 +48,10 @@ impl Draw {
 
 pub(crate) fn pattern(bytes: usize, tag: u64) -> Vec<u8> {
     let mut all = vec![0; bytes.next_multiple_of(8)];
+    // Each byte of a word depends on the tag.
+    let seed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for (at, place) in all.chunks_exact_mut(8).enumerate() {
-        let word = (at as u64 ^ tag << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let word = (at as u64 ^ seed).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         place.copy_from_slice(&word.to_le_bytes());
     }
     all.truncate(bytes);

@@ -20,8 +20,8 @@ use superpipe_core::WcError;
 use superpipe_verbs::WcStatus;
 
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
-/// Bound of the wait for the peer's answer to the disconnect where all has arrived. The answer then proves nothing more, and a peer gives it once its
-/// program drives the connection again, which may take long. The wait is for a request that is still on its way out, which dropping the id would withdraw.
+/// Bound of the wait for the peer's answer to the disconnect where the answer proves nothing. A peer gives it once its program drives the connection again, which may
+/// take long. The wait is for the request, which is withdrawn with the id if it has not left.
 const ANSWER_NS: u64 = 100_000_000;
 /// Polls before the thread sleeps between them: a device that is not behind completes meanwhile.
 const SPINS: u32 = 1000;
@@ -112,25 +112,30 @@ impl RdmaConnection {
             || matches!(self.send_at_once(Message::Signal(Signal::Wake), true), Ok(true))
     }
 
-    /// Waits until the device has completed everything.
-    fn drain(&mut self) {
-        // To a peer that has left nothing can be delivered, and a device may retry for eight ACK timeouts.
-        if !self.is_alive() || self.queue.is_idle() || !self.ask_for_completion() {
-            return;
+    /// Waits until the device has completed what is posted now, and returns true if it has. What is posted meanwhile answers the peer's signals, which nobody needs any more.
+    fn drain(&mut self) -> bool {
+        if self.queue.is_idle() {
+            return true;
         }
+        // To a peer that has left nothing can be delivered, and a device may retry for eight ACK timeouts.
+        if !self.is_alive() || !self.ask_for_completion() {
+            return false;
+        }
+        let end = self.queue.position();
         let deadline_ns = self.ends_by();
         let mut polls = 0;
-        while self.state == State::Open && !self.queue.is_idle() && until(deadline_ns) > 0 {
+        while self.state == State::Open && !self.queue.has_completed(end) && until(deadline_ns) > 0 {
             if self.poll() == 0 {
                 polls += 1;
                 if polls > SPINS {
                     if !self.is_alive() {
-                        return;
+                        return false;
                     }
                     thread::sleep(Duration::from_micros(50));
                 }
             }
         }
+        self.queue.has_completed(end)
     }
 }
 
@@ -140,9 +145,10 @@ impl Drop for RdmaConnection {
         if !self.cm.get_mut().is_kept_open() {
             return;
         }
-        self.drain();
-        let has_arrived = !self.is_iwarp && self.state == State::Open && self.queue.is_idle();
-        if has_arrived {
+        let is_drained = self.drain();
+        // A connection that has failed delivers nothing more, and on iWARP only the answer proves that what was sent has arrived.
+        let needs_answer = self.state == State::Open && (self.is_iwarp || !is_drained);
+        if !needs_answer {
             let by_ns = self.ends_by().min(monotonic_ns().saturating_add(ANSWER_NS));
             self.end_by(by_ns);
         }
