@@ -15,7 +15,7 @@ pub struct PollerOptions {
     /// What [`Poller::poll`](super::Poller::poll) does while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
     /// a system call. [`Options::wait`](crate::Options::wait) of a connection is for its own calls that wait. Default: sleep.
     pub wait: WaitStrategy,
-    /// Time after which a connection on which nothing moves is not polled any more while others are; its peer then wakes it, which costs both ends system calls. A poller that sleeps itself has all of
+    /// Time after which a connection on which nothing moves, for 256 looks either, is not polled any more while others are; its peer then wakes it, which costs both ends system calls. A poller that sleeps itself has all of
     /// them woken, whatever this is. Longer, and connections that are used now and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
     pub quiet_after: Duration,
     /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). A poller with a flag wakes every 50 ms. Default: none.

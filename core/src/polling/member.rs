@@ -32,6 +32,10 @@ const ANSWERED_NS: u64 = 100_000_000;
 /// Time between two looks that does not double any more, while the peer has not answered the request for a wake-up (RDMA), or something may come that wakes nobody.
 const UNANSWERED_NS: u64 = 10_000_000;
 
+/// Looks, at least, before a connection on which nothing moves is armed: those at which the time was known. To arm and to wake it takes system calls at both ends, about as much time as so many looks. Among many
+/// busy ones a round takes so long that each of them seems quiet by the time alone.
+pub(super) const QUIET_LOOKS: u32 = 256;
+
 /// State of a connection in a poller, or of one alone that a program waits for.
 #[derive(Debug)]
 pub struct Member {
@@ -52,6 +56,8 @@ pub struct Member {
     /// It has moved since its quiet was last measured, or since this time it has not.
     has_moved: bool,
     quiet_since_ns: u64,
+    /// Looks since then at which the time was known.
+    quiet_looks: u32,
     /// It is looked at while it is armed, though nothing woke it.
     looks_while_armed: bool,
     /// Time after which to look again while it is armed, when that is, and when its keepalive is due.
@@ -91,6 +97,7 @@ impl Member {
             seen: Seen::NONE,
             has_moved: true,
             quiet_since_ns: now_ns,
+            quiet_looks: 0,
             looks_while_armed: true,
             look_again_ns: 0,
             look_at_ns: 0,
@@ -289,12 +296,13 @@ impl Member {
         }
     }
 
-    /// Returns true if it has not moved for so long.
+    /// Returns true if it has not moved for so long, nor at so many looks.
     const fn is_quiet(&mut self, now_ns: u64, quiet_ns: u64) -> bool {
         if self.has_moved {
-            (self.has_moved, self.quiet_since_ns) = (false, now_ns);
+            (self.has_moved, self.quiet_since_ns, self.quiet_looks) = (false, now_ns, 0);
         }
-        now_ns.saturating_sub(self.quiet_since_ns) >= quiet_ns
+        self.quiet_looks = self.quiet_looks.saturating_add(1);
+        self.quiet_looks >= QUIET_LOOKS && now_ns.saturating_sub(self.quiet_since_ns) >= quiet_ns
     }
 
     /// Notes that the connection has ended. Returns true if that was not reported.

@@ -3,6 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
+use super::super::member::QUIET_LOOKS;
 use super::super::*;
 use crate::driver::{Interest, Look, Seen, Tended};
 use crate::nanos::Nanos;
@@ -129,6 +130,13 @@ pub(super) fn add(rounds: &mut Fakes, set: &mut FakeSet, number: u64) -> Key {
     let key = rounds.insert((Member::new(0), Fake { number, ..Fake::default() })).unwrap();
     rounds.establish(key, set, 0).unwrap();
     key
+}
+
+/// Makes as many rounds as it takes at least to arm a connection, at one time, and drops their reports.
+pub(super) fn look_often(rounds: &mut Fakes, set: &mut FakeSet, now_ns: u64) {
+    for _ in 0..QUIET_LOOKS {
+        round(rounds, set, now_ns, 100);
+    }
 }
 
 pub(super) fn round(rounds: &mut Fakes, set: &mut FakeSet, now_ns: u64, room: usize) -> Vec<(Key, Report)> {
