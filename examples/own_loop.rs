@@ -16,7 +16,7 @@ use superpipe::{
 
 /// Deadline of the peer's calls, and of set-up. The loop has none: it never waits.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Steps of work between two calls of `progress`, which looks at the clock, sends the keepalives that are due each 200 ms, and detects a peer that has ended.
+/// Steps of work between two calls of `progress`, which looks at the clock, sends the keepalives that are due (each 200 ms while the connection is used), and detects a peer that has ended.
 const STEPS_PER_PROGRESS: u64 = 256;
 /// Longest message that the loop takes, and the reason for rejecting a longer one.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;

@@ -26,8 +26,8 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Bounds a handshake that a listener makes, warm-up included. During the warm-up only the peer's silence counts. Default: 5 s.
     pub handshake_timeout: Duration,
-    /// Time for which a connection that is dropped may wait until its data have left this end. Default: 1 s. Over shared memory
-    /// a drop does not wait.
+    /// Time for which a connection that is dropped may wait until its data have left this end, and over RDMA for the answer to its disconnect: 100 ms at most on InfiniBand and RoCE once
+    /// all is delivered. Default: 1 s. Over shared memory a drop does not wait.
     pub linger: Duration,
     /// RDMA device and GID of this host to use. Default: those that the kernel's routing table gives for the peer.
     #[cfg(feature = "verbs")]

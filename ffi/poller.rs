@@ -114,7 +114,7 @@ pub struct Poller {
     epoll: Epoll,
     /// Makes the set ready when something is due, for a program that waits for that.
     timer: Timer,
-    /// Requests to be armed in a row that found nothing to do, and connections that nobody wakes.
+    /// Calls of `arm` in a row that found nothing to do, and a connection that cannot be armed.
     naps: Naps,
     threads: ConnectThreads,
     /// Resources that its connections share.
@@ -139,10 +139,13 @@ impl Poller {
     /// `Usage`: no place for a connection, or more than 65,536 for connections and listeners. `Os`, `Limit`: too many files are open.
     pub fn new(options: PollerOptions) -> Result<Self, Error> {
         let slots = options.connections_max.saturating_add(options.listeners_max);
-        if options.connections_max == 0 || slots > SLOTS_MAX {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                format!("a poller has 1 to {SLOTS_MAX} connections and listeners, and not {slots}"),
+        let refuse = |why| Err(Error::new(ErrorKind::Usage, why));
+        if options.connections_max == 0 {
+            return refuse("a poller without a place for a connection; set connections_max".to_owned());
+        }
+        if slots > SLOTS_MAX {
+            return refuse(format!(
+                "a poller has places for {SLOTS_MAX} connections and listeners at most, and not {slots}; lower connections_max"
             ));
         }
         let (epoll, timer, wakeup) = (Epoll::new()?, Timer::new()?, Wakeup::new()?);
@@ -232,8 +235,7 @@ impl Poller {
         }
     }
 
-    /// Removes what a key names, and returns the connection if it is one that is made. Dropping that closes it; over RDMA the drop waits until what was sent has left this end, for
-    /// [`Options::linger`](crate::Options::linger) at most, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
+    /// Removes what a key names, and returns the connection if it is one that is made. Dropping that closes it; over RDMA the drop waits as [`Options::linger`](crate::Options::linger) says, and all other connections wait meanwhile. A listener stops listening, and a connect is given up. The key is stale from
     /// now on.
     pub fn remove(&mut self, key: Key) -> Option<Connection> {
         match self.take_out(key)? {

@@ -33,7 +33,7 @@ stage vm-prepare prepare
 if [[ -s $why ]]; then
     no_guest "$(tail -n 1 "$why")"
 else
-    # first, since in `make test` the builds wait for those of cargo test
+    # before the builds: in `make test` they wait for the lock of cargo test
     stage vm-selftest vm/selftest
     scripts/vm-builds.sh
     stage vm-tests vm/test

@@ -8,15 +8,16 @@ use crate::os::WaitStrategy;
 /// Options of a [`Poller`](super::Poller).
 #[derive(Clone, Copy, Debug)]
 pub struct PollerOptions {
-    /// Connections that it has at most, those that are being made included: 1 to 65,536, the listeners included; [`Poller::new`](super::Poller::new) refuses others. Default: 1,024. A listener accepts no one while there is no place: clients wait.
+    /// Connections that it has at most, those that are being made included: at least 1, and with `listeners_max` at most 65,536; [`Poller::new`](super::Poller::new) refuses others. Default: 1,024. A listener accepts no one while there is no place: clients wait.
     pub connections_max: u32,
     /// Listeners that it has at most, 65,536 with the connections. Default: 8.
     pub listeners_max: u32,
-    /// What [`Poller::poll`](super::Poller::poll) does while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
+    /// Rest of [`Poller::poll`](super::Poller::poll) while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
     /// a system call. [`Options::wait`](crate::Options::wait) of a connection is for its own calls that wait. Default: sleep.
     pub wait: WaitStrategy,
-    /// Time after which a connection on which nothing moves, for 256 looks either, is not polled any more while others are; its peer then wakes it, which costs both ends system calls. A poller that sleeps itself has all of
-    /// them woken, whatever this is. Longer, and connections that are used now and then stay fast; shorter, and few connections make the others slower. Default: 1 ms.
+    /// Shortest time without movement after which a connection is armed while others keep the poller busy; 256 looks must have found nothing, too. An armed connection is not polled: its peer wakes it,
+    /// which costs both ends system calls. Before the poller itself sleeps, it arms all connections that have no work, whatever this is. Longer, and connections that are used now and then stay
+    /// fast; shorter, and few connections make the others slower. Zero: after one look. Default: 1 ms.
     pub quiet_after: Duration,
     /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). A poller with a flag wakes every 50 ms. Default: none.
     pub interrupt: Option<&'static AtomicBool>,

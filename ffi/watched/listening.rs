@@ -18,11 +18,11 @@ pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
     lack_ns: u64,
-    /// Until when nothing is tried, since an attempt failed for lack of something.
+    /// Time until which nothing is tried, since an attempt failed for lack of something.
     lacks_until_ns: u64,
     /// Error of the newest client that did not become a connection.
     failed: Option<Error>,
-    /// When to look again at the latest.
+    /// Time of the next look at the latest.
     pub(crate) due_ns: u64,
 }
 

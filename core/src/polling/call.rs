@@ -11,7 +11,7 @@ use super::naps::Naps;
 use super::pace::{Pace, Pause, PollerClock};
 use crate::driver::WaitStrategy;
 
-/// What a call needs of its poller.
+/// Interface of a poller to its calls.
 pub trait CallHost {
     /// Returns the times of the poller's last looks.
     fn clock(&mut self) -> &mut PollerClock;

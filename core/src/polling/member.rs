@@ -13,6 +13,7 @@
 //!
 //! Kinds of methods: *transitions* ([`activate`](Member::activate), [`arm`](Member::arm), [`wake`](Member::wake), [`tend`](Member::tend)), *looks*, and answers. [`due_ns`](Member::due_ns) changes with each transition.
 
+use super::arm_limits::ArmLimits;
 use super::due::{grid_after, grid_before};
 use super::pollable::{Owner, Pollable, Report};
 use crate::driver::{Interest, KEEPALIVE_NS, Look, Seen, Silence, Tended};
@@ -27,14 +28,10 @@ const LOOKS_PER_IDLE_TIMEOUT: u64 = 4;
 /// Time after which a connection that is used again is tended at the latest: an acknowledgement may have to be repeated (wire.md 7.3).
 const TEND_AFTER_NS: u64 = KEEPALIVE_NS;
 
-/// Time between two looks at an armed connection from which on it is looked at with its keepalives only: the peer has seen the request for a wake-up by then (wire/shm.md 7.2).
+/// Interval of looks at an armed connection after which only keepalives look: the peer has seen the request for a wake-up by then (wire/shm.md 7.2).
 const ANSWERED_NS: u64 = 100_000_000;
-/// Time between two looks that does not double any more, while the peer has not answered the request for a wake-up (RDMA), or something may come that wakes nobody.
+/// Interval from which on looks do not become rarer, while the peer has not answered the request for a wake-up (RDMA), or something may come that wakes nobody.
 const UNANSWERED_NS: u64 = 10_000_000;
-
-/// Looks, at least, before a connection on which nothing moves is armed: those at which the time was known. To arm and to wake it takes system calls at both ends, about as much time as so many looks. Among many
-/// busy ones a round takes so long that each of them seems quiet by the time alone.
-pub(super) const QUIET_LOOKS: u32 = 256;
 
 /// State of a connection in a poller, or of one alone that a program waits for.
 #[derive(Debug)]
@@ -53,10 +50,10 @@ pub struct Member {
     /// Index in the list of active ones.
     active_index: u32,
     seen: Seen,
-    /// It has moved since its quiet was last measured, or since this time it has not.
+    /// It has moved since its quiet was last measured: the next look that finds nothing begins anew.
     has_moved: bool,
+    /// Time since which it has not moved, and looks since then at which the time was known.
     quiet_since_ns: u64,
-    /// Looks since then at which the time was known.
     quiet_looks: u32,
     /// It is looked at while it is armed, though nothing woke it.
     looks_while_armed: bool,
@@ -263,13 +260,13 @@ impl Member {
         look
     }
 
-    /// Looks in a round at one that is active, and has it wait for a wake-up once it was quiet for so long. `now_ns`: the time, if that was looked at.
+    /// Looks in a round at one that is active, and has it wait for a wake-up once it was quiet for long. `now_ns`: the time, if that was looked at.
     #[inline]
     pub(super) fn round<C: Pollable>(
         &mut self,
         connection: &mut C,
         set: &mut C::Set,
-        (now_ns, quiet_ns): (Option<u64>, u64),
+        (now_ns, limits): (Option<u64>, &mut ArmLimits),
         mut report: impl FnMut(Report),
     ) {
         // One that cannot be watched is not armed either.
@@ -290,19 +287,20 @@ impl Member {
         }
         if let Some(now_ns) = now_ns
             && !look.has_work()
-            && self.is_quiet(now_ns, quiet_ns)
+            && self.is_quiet(now_ns, limits)
+            && limits.take(now_ns)
         {
             self.arm(connection, set, now_ns);
         }
     }
 
-    /// Returns true if it has not moved for so long, nor at so many looks.
-    const fn is_quiet(&mut self, now_ns: u64, quiet_ns: u64) -> bool {
+    /// Counts a look that found nothing. Returns true if it has not moved for long enough.
+    const fn is_quiet(&mut self, now_ns: u64, limits: &ArmLimits) -> bool {
         if self.has_moved {
             (self.has_moved, self.quiet_since_ns, self.quiet_looks) = (false, now_ns, 0);
         }
         self.quiet_looks = self.quiet_looks.saturating_add(1);
-        self.quiet_looks >= QUIET_LOOKS && now_ns.saturating_sub(self.quiet_since_ns) >= quiet_ns
+        limits.is_quiet(now_ns.saturating_sub(self.quiet_since_ns), self.quiet_looks)
     }
 
     /// Notes that the connection has ended. Returns true if that was not reported.
@@ -316,7 +314,11 @@ impl Member {
         if self.watch(connection, set).is_err() {
             return false;
         }
-        let Some(look_again_ns) = connection.arm(set, self.interest) else { return false };
+        let Some(look_again_ns) = connection.arm(set, self.interest) else {
+            // What arming found did not come by a look.
+            self.has_moved = true;
+            return false;
+        };
         self.state = State::Armed;
         self.look_again(look_again_ns, now_ns);
         true

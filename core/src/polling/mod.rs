@@ -5,6 +5,7 @@
 //! rounds     what is active is looked at in turn, what is due when its time has come
 //!   slots    what a poller has, by keys with generations       active  those that are looked at in each round
 //!   due      times                                             member  one connection: active, armed, or ended
+//!   arm_limits  when one is armed while others are active
 //! single     a member without others                           pollable  what a member's connection can do
 //! pace       when to look at the clock and at the set          naps    rests beside what wakes nobody
 //! ```
@@ -13,6 +14,7 @@
 //! woken: epoll, or a virtual one. Dispatch is static, since a round with few connections must cost little more than a look at a flag of each.
 
 mod active;
+mod arm_limits;
 mod call;
 mod due;
 mod member;

@@ -1,6 +1,6 @@
 //! Rests of a loop beside something that goes on without waking anybody.
 
-/// Unit of naps, and the longest one.
+/// Quarter of the first nap that is not 0. Each is twice as long as the one before.
 const NAP_NS: u64 = 10_000;
 /// Longest nap.
 pub const NAP_MAX_NS: u64 = 1_000_000;

@@ -5,7 +5,7 @@ use crate::driver::{SPIN_ROUNDS, WaitStrategy, YIELD_ROUNDS};
 /// Looks at active connections, and calls, between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 16;
 const CALLS_PER_CLOCK: u32 = 4;
-/// Time between two looks at what the set reports, which are system calls: while some connections are active, others are found that much later, or four calls later.
+/// Time between two looks at what the set reports, which are system calls: while some connections are active, others are found that much later. Calls that are further apart look each time.
 const READY_NS: u64 = 5_000;
 
 /// Times of a poller's last looks at the clock and at its set.
@@ -14,6 +14,8 @@ pub struct PollerClock {
     now_ns: u64,
     /// The last look at the clock was in this call.
     is_fresh: bool,
+    /// The last two looks at the clock were so far apart that a call begins with one.
+    is_rare: bool,
     ready_ns: u64,
     /// Looks at connections since the last look at the clock.
     looks: u32,
@@ -25,7 +27,7 @@ impl PollerClock {
     /// Begins at this time.
     #[must_use]
     pub const fn new(now_ns: u64) -> Self {
-        Self { now_ns, is_fresh: false, ready_ns: 0, looks: 0, rounds: 0, calls: 0 }
+        Self { now_ns, is_fresh: false, is_rare: false, ready_ns: 0, looks: 0, rounds: 0, calls: 0 }
     }
 
     /// Begins a call. Returns true if the clock and the set are to be looked at first: what the program did since the last call may have taken long.
@@ -34,7 +36,7 @@ impl PollerClock {
     pub const fn begin_call(&mut self) -> bool {
         self.is_fresh = false;
         self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(CALLS_PER_CLOCK)
+        self.is_rare || self.calls.is_multiple_of(CALLS_PER_CLOCK)
     }
 
     /// Begins a round that looks at so many connections. Returns true if the clock and the set are to be looked at first. Without active connections there is nothing else to do.
@@ -49,6 +51,7 @@ impl PollerClock {
     /// Notes the time.
     #[inline]
     pub const fn note(&mut self, now_ns: u64) {
+        self.is_rare = now_ns.saturating_sub(self.now_ns) >= READY_NS;
         (self.now_ns, self.is_fresh, self.looks) = (now_ns, true, 0);
     }
 
@@ -124,5 +127,35 @@ impl Pace {
 
     const fn is_asleep(&self) -> bool {
         self.empty_rounds >= SPIN_ROUNDS + YIELD_ROUNDS && matches!(self.wait, WaitStrategy::Sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CALLS_PER_CLOCK, PollerClock, READY_NS};
+
+    /// Makes calls that are so far apart, with one active connection. Returns at how many the clock was looked at.
+    fn looks_at_clock(calls: u32, apart_ns: u64) -> u32 {
+        let mut clock = PollerClock::new(0);
+        let mut looks = 0;
+        for call in 1..=calls {
+            let is_wanted = clock.begin_call();
+            if clock.begin_round(1) || is_wanted {
+                clock.note(u64::from(call) * apart_ns);
+                looks += 1;
+            }
+        }
+        looks
+    }
+
+    #[test]
+    fn calls_in_a_row_look_at_the_clock_now_and_then() {
+        assert_eq!(looks_at_clock(400, 100), 400 / CALLS_PER_CLOCK);
+    }
+
+    #[test]
+    fn calls_that_are_far_apart_look_at_the_clock_each_time() {
+        let before_the_first = CALLS_PER_CLOCK - 1;
+        assert_eq!(looks_at_clock(400, READY_NS), 400 - before_the_first);
     }
 }

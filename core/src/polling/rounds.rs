@@ -4,6 +4,7 @@
 //! [woken](Rounds::wake), and what is due is [taken](Rounds::take_due).
 
 use super::active::ActiveList;
+use super::arm_limits::ArmLimits;
 use super::due::DueTimes;
 use super::member::{Member, State};
 use super::naps::Naps;
@@ -25,7 +26,7 @@ pub struct Rounds<T, S, A, D> {
     /// Connections that wait for a wake-up.
     armed: u32,
     round: u32,
-    quiet_ns: u64,
+    limits: ArmLimits,
 }
 
 /// Subject of a report of the set.
@@ -48,7 +49,7 @@ where
     A: AsRef<[u32]> + AsMut<[u32]>,
     D: AsRef<[u64]> + AsMut<[u64]>,
 {
-    /// Begins without connections. `poller`: its number in this process. `quiet_ns`: time after which a connection on which nothing moves is armed.
+    /// Begins without connections. `poller`: its number in this process. `quiet_ns`: time for which nothing must have moved on a connection that is armed in a round.
     pub fn new(poller: u32, quiet_ns: u64, (slots, active, due): (S, A, D)) -> Self {
         Self {
             poller,
@@ -57,7 +58,7 @@ where
             due: DueTimes::new(due),
             armed: 0,
             round: 0,
-            quiet_ns,
+            limits: ArmLimits::new(quiet_ns),
         }
     }
 
@@ -222,7 +223,8 @@ where
             let Some((key, occupant)) = self.slots.at_mut(slot) else { return };
             let Some((member, connection)) = occupant.member() else { return };
             if member.begin_round(self.round) {
-                member.round(connection, set, (now_ns, self.quiet_ns), |report| reports.report(key, report));
+                member
+                    .round(connection, set, (now_ns, &mut self.limits), |report| reports.report(key, report));
                 // Then another one has its index.
                 if !member.is_active() {
                     self.retire(slot);

@@ -96,7 +96,7 @@ impl Single {
         Arm::Armed { at_ns: at_ns.min(now_ns.saturating_add(most_ns)) }
     }
 
-    /// Nobody wakes this end: a job goes on, something that is not wanted has arrived, or something is there now.
+    /// Returns when to look again where nobody wakes this end: a job goes on, something that is not wanted has arrived, or something is there now.
     fn nap<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set, now_ns: u64) -> Arm {
         let nap_ns = self.naps.next_ns();
         if nap_ns == 0 || Self::finds_work(&mut self.member, connection, set) {

@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use super::super::member::QUIET_LOOKS;
+use super::super::arm_limits::QUIET_LOOKS;
 use super::super::*;
 use crate::driver::{Interest, Look, Seen, Tended};
 use crate::nanos::Nanos;
@@ -30,6 +30,8 @@ pub(super) struct Fake {
     pub(super) look_again_ns: u64,
     pub(super) idle_timeout_ns: u64,
     pub(super) looks: u32,
+    /// Attempts to arm it.
+    pub(super) requests: u32,
     pub(super) keepalives: Vec<u64>,
     pub(super) activity: u64,
 }
@@ -69,6 +71,7 @@ impl Pollable for Fake {
         Look { is_readable, is_writable: wanted.writable, has_moved: false, has_ended: self.has_ended }
     }
     fn arm(&mut self, _: &mut FakeSet, _: Interest) -> Option<u64> {
+        self.requests += 1;
         if self.has_message || self.refuses_to_arm {
             return None;
         }
@@ -120,8 +123,12 @@ impl Reports for Events {
 pub(super) type Fakes = Rounds<(Member, Fake), Vec<Slot<(Member, Fake)>>, Vec<u32>, Vec<u64>>;
 
 pub(super) fn rounds(count: usize) -> (Fakes, FakeSet, Vec<Key>) {
+    rounds_with(count, MS)
+}
+
+pub(super) fn rounds_with(count: usize, quiet_ns: u64) -> (Fakes, FakeSet, Vec<Key>) {
     let memory = ((0..count).map(|_| Slot::default()).collect(), vec![0; count], vec![0; count]);
-    let (mut rounds, mut set) = (Rounds::new(7, MS, memory), FakeSet::default());
+    let (mut rounds, mut set) = (Rounds::new(7, quiet_ns, memory), FakeSet::default());
     let keys = (0..count).map(|number| add(&mut rounds, &mut set, number as u64)).collect();
     (rounds, set, keys)
 }

@@ -22,7 +22,7 @@ use superpipe_verbs::WcStatus;
 const DEVICE_GONE: &str = "the RDMA device of this host is gone, and the connection with it";
 /// Bound of the wait for the peer's answer to the disconnect where the answer proves nothing. A peer gives it once its program drives the connection again, which may
 /// take long. The wait is for the request, which is withdrawn with the id if it has not left.
-const ANSWER_NS: u64 = 100_000_000;
+pub(super) const ANSWER_NS: u64 = 100_000_000;
 /// Polls before the thread sleeps between them: a device that is not behind completes meanwhile.
 const SPINS: u32 = 1000;
 
@@ -118,7 +118,13 @@ impl RdmaConnection {
             return true;
         }
         // To a peer that has left nothing can be delivered, and a device may retry for eight ACK timeouts.
-        if !self.is_alive() || !self.ask_for_completion() {
+        if !self.is_alive() {
+            return false;
+        }
+        if self.queue.room() == 0 {
+            self.poll();
+        }
+        if !self.ask_for_completion() {
             return false;
         }
         let end = self.queue.position();
