@@ -50,6 +50,7 @@ fn what_has_no_place_is_refused_and_told() {
     for connections_max in [0, u32::MAX] {
         let error = Poller::new(PollerOptions { connections_max, ..PollerOptions::default() }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("connections_max"), "{error}");
     }
 }
 
