@@ -186,6 +186,10 @@ impl CallHost for Host<'_> {
         self.poller.rounds.active_count()
     }
 
+    fn armed_count(&self) -> u32 {
+        self.poller.rounds.armed_count()
+    }
+
     #[inline]
     fn earliest_ns(&self) -> u64 {
         self.poller.rounds.earliest_ns()

@@ -17,6 +17,8 @@ pub trait CallHost {
     fn clock(&mut self) -> &mut PollerClock;
     /// Returns the count of connections that are looked at in each round.
     fn active_count(&self) -> u32;
+    /// Returns the count of connections that wait for a wake-up.
+    fn armed_count(&self) -> u32;
     /// Returns a time no later than the earliest at which something is due: [`Rounds::earliest_ns`](super::Rounds::earliest_ns).
     fn earliest_ns(&self) -> u64;
     /// Returns when the call ends without a report. It is asked for after a look at the clock.
@@ -92,7 +94,7 @@ impl Call {
         if self.is_poll || host.has_reports() {
             return CallStep::Return;
         }
-        if !self.pace.note_empty() {
+        if !self.pace.note_empty(active) {
             return CallStep::Rest(CallRest::Spin);
         }
         self.rest(host)
@@ -103,12 +105,11 @@ impl Call {
         if host.is_interrupted() {
             return CallStep::Interrupted;
         }
-        if host.clock().fresh_ns().is_none() {
-            host.look_at_clock();
-        }
         let active = host.active_count();
         if active > 0 {
             look_at_rest(host);
+        } else if host.clock().fresh_ns().is_none() {
+            host.look_at_clock();
         }
         let now_ns = host.clock().now_ns();
         let deadline_ns = host.deadline_ns();
@@ -139,8 +140,8 @@ impl Call {
 #[cold]
 fn look_at_rest(host: &mut impl CallHost) {
     host.look_at_clock();
-    let active = host.active_count();
-    if host.clock().is_set_due(active) {
+    let (active, armed) = (host.active_count(), host.armed_count());
+    if host.clock().is_set_due(active, armed) {
         host.take_ready();
     }
     if host.clock().now_ns() >= host.earliest_ns() {

@@ -288,7 +288,7 @@ impl Member {
         if let Some(now_ns) = now_ns
             && !look.has_work()
             && self.is_quiet(now_ns, limits)
-            && limits.take(now_ns)
+            && limits.take(self.active_index)
         {
             self.arm(connection, set, now_ns);
         }
@@ -311,11 +311,9 @@ impl Member {
 
     /// Has it wait for a wake-up. Returns false if it has work or cannot be watched, and stays active.
     pub fn arm<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set, now_ns: u64) -> bool {
-        if self.watch(connection, set).is_err() {
-            return false;
-        }
-        let Some(look_again_ns) = connection.arm(set, self.interest) else {
-            // What arming found did not come by a look.
+        let is_watched = self.watch(connection, set).is_ok();
+        let Some(look_again_ns) = is_watched.then(|| connection.arm(set, self.interest)).flatten() else {
+            // No look has found that, and the next attempt is to wait as after a movement.
             self.has_moved = true;
             return false;
         };

@@ -5,8 +5,12 @@ use crate::driver::{SPIN_ROUNDS, WaitStrategy, YIELD_ROUNDS};
 /// Looks at active connections, and calls, between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 16;
 const CALLS_PER_CLOCK: u32 = 4;
-/// Time between two looks at what the set reports, which are system calls: while some connections are active, others are found that much later. Calls that are further apart look each time.
-const READY_NS: u64 = 5_000;
+/// Time between two calls from which on each one looks at the clock.
+const APART_NS: u64 = 5_000;
+/// Time between two looks at what the set reports, which are system calls, while some connections are active: those that wait for a wake-up are found that much later. Without such ones only listeners
+/// and ends of peers are found by them.
+const READY_NS: u64 = 10_000;
+const READY_UNARMED_NS: u64 = 50_000;
 
 /// Times of a poller's last looks at the clock and at its set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,8 +18,9 @@ pub struct PollerClock {
     now_ns: u64,
     /// The last look at the clock was in this call.
     is_fresh: bool,
-    /// The last two looks at the clock were so far apart that a call begins with one.
-    is_rare: bool,
+    /// Time of the first look at the clock in the last call that had one, and such calls in a row that were close to the one before.
+    call_ns: u64,
+    close_calls: u32,
     ready_ns: u64,
     /// Looks at connections since the last look at the clock.
     looks: u32,
@@ -27,7 +32,16 @@ impl PollerClock {
     /// Begins at this time.
     #[must_use]
     pub const fn new(now_ns: u64) -> Self {
-        Self { now_ns, is_fresh: false, is_rare: false, ready_ns: 0, looks: 0, rounds: 0, calls: 0 }
+        Self {
+            now_ns,
+            is_fresh: false,
+            call_ns: 0,
+            close_calls: 0,
+            ready_ns: 0,
+            looks: 0,
+            rounds: 0,
+            calls: 0,
+        }
     }
 
     /// Begins a call. Returns true if the clock and the set are to be looked at first: what the program did since the last call may have taken long.
@@ -36,7 +50,7 @@ impl PollerClock {
     pub const fn begin_call(&mut self) -> bool {
         self.is_fresh = false;
         self.calls = self.calls.wrapping_add(1);
-        self.is_rare || self.calls.is_multiple_of(CALLS_PER_CLOCK)
+        self.close_calls < CALLS_PER_CLOCK || self.calls.is_multiple_of(CALLS_PER_CLOCK)
     }
 
     /// Begins a round that looks at so many connections. Returns true if the clock and the set are to be looked at first. Without active connections there is nothing else to do.
@@ -51,7 +65,11 @@ impl PollerClock {
     /// Notes the time.
     #[inline]
     pub const fn note(&mut self, now_ns: u64) {
-        self.is_rare = now_ns.saturating_sub(self.now_ns) >= READY_NS;
+        if !self.is_fresh {
+            let is_close = now_ns.saturating_sub(self.call_ns) < APART_NS;
+            self.close_calls = if is_close { self.close_calls.saturating_add(1) } else { 0 };
+            self.call_ns = now_ns;
+        }
         (self.now_ns, self.is_fresh, self.looks) = (now_ns, true, 0);
     }
 
@@ -71,8 +89,9 @@ impl PollerClock {
 
     /// Returns true if the set is to be asked what became ready.
     #[must_use]
-    pub const fn is_set_due(&self, active: u32) -> bool {
-        active == 0 || self.now_ns.saturating_sub(self.ready_ns) >= READY_NS
+    pub const fn is_set_due(&self, active: u32, armed: u32) -> bool {
+        let after_ns = if armed == 0 { READY_UNARMED_NS } else { READY_NS };
+        active == 0 || self.now_ns.saturating_sub(self.ready_ns) >= after_ns
     }
 
     /// Notes that the set was asked.
@@ -100,19 +119,26 @@ pub(super) enum Pause {
 pub(super) struct Pace {
     wait: WaitStrategy,
     empty_rounds: u32,
+    /// Looks in them since everything else was looked at.
+    looks: u32,
 }
 
 impl Pace {
     /// Begins a call that waits in this way.
     pub(super) const fn new(wait: WaitStrategy) -> Self {
-        Self { wait, empty_rounds: 0 }
+        Self { wait, empty_rounds: 0, looks: 0 }
     }
 
-    /// Counts a round that found nothing. Returns true if the call is to look at everything else.
+    /// Counts a round with so many looks that found nothing. Returns true if the call is to look at everything else.
     #[inline]
-    pub(super) const fn note_empty(&mut self) -> bool {
+    pub(super) const fn note_empty(&mut self, looks: u32) -> bool {
         self.empty_rounds = self.empty_rounds.saturating_add(1);
-        self.is_asleep() || self.empty_rounds % LOOKS_PER_CLOCK == 1
+        self.looks = self.looks.saturating_add(looks);
+        let is_due = looks == 0 || self.looks >= LOOKS_PER_CLOCK || self.is_asleep();
+        if is_due {
+            self.looks = 0;
+        }
+        is_due
     }
 
     /// Returns the pause before the next round, if everything else had nothing either.
@@ -132,16 +158,17 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS_PER_CLOCK, PollerClock, READY_NS};
+    use super::{APART_NS, CALLS_PER_CLOCK, LOOKS_PER_CLOCK, Pace, PollerClock};
+    use crate::driver::WaitStrategy;
 
-    /// Makes calls that are so far apart, with one active connection. Returns at how many the clock was looked at.
-    fn looks_at_clock(calls: u32, apart_ns: u64) -> u32 {
+    /// Makes calls at these times, with one active connection. Returns at how many the clock was looked at.
+    fn looks_at_clock(calls: impl Iterator<Item = u64>) -> u32 {
         let mut clock = PollerClock::new(0);
         let mut looks = 0;
-        for call in 1..=calls {
+        for at_ns in calls {
             let is_wanted = clock.begin_call();
             if clock.begin_round(1) || is_wanted {
-                clock.note(u64::from(call) * apart_ns);
+                clock.note(at_ns);
                 looks += 1;
             }
         }
@@ -150,12 +177,47 @@ mod tests {
 
     #[test]
     fn calls_in_a_row_look_at_the_clock_now_and_then() {
-        assert_eq!(looks_at_clock(400, 100), 400 / CALLS_PER_CLOCK);
+        let looks = looks_at_clock((1..=400).map(|call| call * 100));
+        assert_eq!(looks, CALLS_PER_CLOCK + (400 - CALLS_PER_CLOCK) / CALLS_PER_CLOCK);
     }
 
     #[test]
     fn calls_that_are_far_apart_look_at_the_clock_each_time() {
-        let before_the_first = CALLS_PER_CLOCK - 1;
-        assert_eq!(looks_at_clock(400, READY_NS), 400 - before_the_first);
+        assert_eq!(looks_at_clock((1..=400).map(|call| call * APART_NS)), 400);
+        // A second one close behind each, as in a program that polls until there is nothing.
+        let pairs = (1..=200).flat_map(|pair| [pair * 1_000_000, pair * 1_000_000 + 1000]);
+        assert_eq!(looks_at_clock(pairs), 400);
+    }
+
+    #[test]
+    fn a_program_that_slows_down_is_noticed_soon() {
+        let fast = (1..=100).map(|call| call * 100);
+        let slow = (1..=100).map(|call| call * 1_000_000);
+        let looks = looks_at_clock(fast.clone().chain(slow)) - looks_at_clock(fast);
+        assert!(looks > 100 - CALLS_PER_CLOCK, "{looks}");
+    }
+
+    /// Later looks of a call, and those outside of a call, say nothing about calls.
+    #[test]
+    fn only_the_first_look_of_a_call_counts() {
+        let mut clock = PollerClock::new(0);
+        for call in 1..=100 {
+            assert!(clock.begin_call(), "call {call}");
+            for later_ns in 0..10 {
+                clock.note(call * 1_000_000 + later_ns);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_looks_at_the_rest_after_so_many_looks() {
+        for (active, rounds) in [(0, 1), (1, LOOKS_PER_CLOCK), (5, 4), (16, 1), (10_000, 1)] {
+            let mut pace = Pace::new(WaitStrategy::Spin);
+            for _ in 0..3 {
+                for round in 1..=rounds {
+                    assert_eq!(pace.note_empty(active), round == rounds, "{active} active, round {round}");
+                }
+            }
+        }
     }
 }

@@ -215,6 +215,9 @@ where
     pub fn round(&mut self, set: &mut SetOf<T>, now_ns: Option<u64>, reports: &mut impl Reports) {
         self.round = self.round.wrapping_add(1);
         planted!(RoundUnfair => self.active.start_over());
+        if let Some(now_ns) = now_ns {
+            self.limits.begin_round(now_ns);
+        }
         for _ in 0..self.active.len() {
             if !reports.has_room() {
                 return;

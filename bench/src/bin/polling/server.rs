@@ -8,7 +8,7 @@
 
 use superpipe::{
     Address, Connection, Drive, Interest, Listener, PollEvent, PollEvents, Poller, PollerOptions,
-    RecvOperation, SendOperation, TryRecv, TrySend, WaitStrategy,
+    RecvOperation, SendOperation, TryRecv, WaitStrategy,
 };
 use superpipe_bench::connection::{DEADLINE, fail, polling};
 use superpipe_bench::failure::Failure;
@@ -123,10 +123,7 @@ fn answer_by(
             let Some(connection) = poller.connection(key) else { continue };
             if is_short {
                 if let TryRecv::Received(received) = connection.try_recv(&mut [&mut *room]).map_err(fail)? {
-                    let sent = connection.try_send(TAG, &[&room[..received.bytes]]).map_err(fail)?;
-                    if sent != TrySend::Sent {
-                        return Err(Failure::Integrity(format!("{sent:?}")));
-                    }
+                    connection.send(TAG, &[&room[..received.bytes]], DEADLINE).map_err(fail)?;
                     answered += 1;
                 }
                 continue;

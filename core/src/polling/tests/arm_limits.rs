@@ -1,3 +1,5 @@
+use std::vec::Vec;
+
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
 use super::fake::{MS, fake, look_often, round, rounds, rounds_with};
 
@@ -34,6 +36,7 @@ fn without_a_time_one_look_is_enough() {
 fn many_are_armed_at_a_rate() {
     let (mut rounds, mut set, _) = rounds(1000);
     look_often(&mut rounds, &mut set, 0);
+    round(&mut rounds, &mut set, MS - 1000, 9);
     assert_eq!(rounds.armed_count(), 0);
     let mut armed = 0;
     for now_ns in (MS..40 * MS).step_by(1000) {
@@ -54,4 +57,42 @@ fn what_arming_finds_is_movement() {
         round(&mut rounds, &mut set, look * 10 * MS, 9);
     }
     assert_eq!(fake(&mut rounds, keys[0]).requests, 4);
+}
+
+/// Times at which there is a round, so far apart, and the count of armed ones after each.
+fn armed_after_rounds(connections: usize, apart_ns: u64) -> Vec<u64> {
+    let (mut rounds, mut set, _) = rounds(connections);
+    look_often(&mut rounds, &mut set, 0);
+    let armed = (1..=4).map(|number| {
+        round(&mut rounds, &mut set, 10 * MS + number * apart_ns, 9);
+        u64::from(rounds.armed_count())
+    });
+    armed.collect()
+}
+
+/// Where rounds take long, or calls are rare, the rate is the same.
+#[test]
+fn rounds_that_are_far_apart_arm_more() {
+    let armed = armed_after_rounds(10_000, 10 * MS);
+    let per_round = 10 * MS / ARMING_NS;
+    for pair in armed.windows(2) {
+        assert_eq!(pair[1] - pair[0], per_round, "{armed:?}");
+    }
+    let close = armed_after_rounds(10_000, ARMING_NS);
+    for pair in close.windows(2) {
+        assert_eq!(pair[1] - pair[0], 1, "{close:?}");
+    }
+}
+
+/// Those that come back from a wake-up are at the end of the list, and take the places of those that were armed.
+#[test]
+fn each_has_its_turn_to_be_armed() {
+    let (mut rounds, mut set, keys) = rounds_with(100, 0);
+    for key in &keys[..50] {
+        fake(&mut rounds, *key).refuses_to_arm = true;
+    }
+    for number in 1..=100 {
+        round(&mut rounds, &mut set, number * ARMING_NS, 9);
+    }
+    assert_eq!(rounds.armed_count(), 50, "those that refuse leave the others their turn");
 }

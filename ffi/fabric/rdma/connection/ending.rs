@@ -8,6 +8,7 @@ use super::RdmaConnection;
 use super::posting::Message;
 use super::state::State;
 use crate::fabric::LossCause;
+use crate::fabric::rdma::send_queue::SendQueue;
 use crate::fabric::rdma::signal::Signal;
 use crate::fabric::rdma::violation::Violation;
 use crate::os::clock::until;
@@ -121,16 +122,18 @@ impl RdmaConnection {
         if !self.is_alive() {
             return false;
         }
-        if self.queue.room() == 0 {
-            self.poll();
-        }
-        if !self.ask_for_completion() {
+        if !self.poll_until(|queue| queue.room() > 0) || !self.ask_for_completion() {
             return false;
         }
         let end = self.queue.position();
+        self.poll_until(|queue| queue.has_completed(end))
+    }
+
+    /// Polls until this is true of the send queue. Returns false if the connection ends first, or the time of the drop is over.
+    fn poll_until(&mut self, is_done: impl Fn(&SendQueue) -> bool) -> bool {
         let deadline_ns = self.ends_by();
         let mut polls = 0;
-        while self.state == State::Open && !self.queue.has_completed(end) && until(deadline_ns) > 0 {
+        while self.state == State::Open && !is_done(&self.queue) && until(deadline_ns) > 0 {
             if self.poll() == 0 {
                 polls += 1;
                 if polls > SPINS {
@@ -141,7 +144,7 @@ impl RdmaConnection {
                 }
             }
         }
-        self.queue.has_completed(end)
+        is_done(&self.queue)
     }
 }
 

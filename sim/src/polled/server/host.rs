@@ -21,6 +21,10 @@ impl CallHost for Host<'_> {
         self.server.places.active_count()
     }
 
+    fn armed_count(&self) -> u32 {
+        self.server.places.armed_count()
+    }
+
     fn earliest_ns(&self) -> u64 {
         self.server.places.earliest_ns()
     }

@@ -99,6 +99,10 @@ fn a_full_queue_is_polled_before_the_last_work_request() {
     assert_eq!(ends.connection.queue.room(), 0);
     assert!(!ends.connection.queue.ends_signaled());
     let ids: Vec<_> = posted().iter().map(|posted| posted.id).collect();
+    // More than one poll takes.
+    for _ in 0..20 {
+        receive_immediate(IS_RECEIVE, Signal::Wake.encode());
+    }
     sent(ids[ids.len() - 2], WcStatus::SUCCESS);
     calls();
     time_of_drop(ends);
