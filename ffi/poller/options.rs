@@ -15,9 +15,9 @@ pub struct PollerOptions {
     /// Rest of [`Poller::poll`](super::Poller::poll) while nothing happens. [`WaitStrategy::Sleep`] leaves the core to others after some two hundred rounds, and costs the peer that wakes it
     /// a system call. [`Options::wait`](crate::Options::wait) of a connection is for its own calls that wait. Default: sleep.
     pub wait: WaitStrategy,
-    /// Shortest time without movement after which a connection is armed while others keep the poller busy; 256 looks must have found nothing, too. An armed connection is not polled: its peer wakes it,
-    /// which costs both ends system calls. Before the poller itself sleeps, it arms all connections that have no work, whatever this is. Longer, and connections that are used now and then stay
-    /// fast; shorter, and few connections make the others slower. Zero: after one look. Default: 1 ms.
+    /// Shortest time without movement after which a connection is armed in a round; 256 looks at which the time was known must have found nothing, too, and one connection is armed
+    /// per 16 µs on average. An armed connection is not polled: its peer wakes it, which costs both ends system calls. Before the poller itself sleeps, it arms all connections that have no work,
+    /// whatever this is. Longer, and connections that are used now and then stay fast; shorter, and few connections make the others slower. Zero: after one look, at that rate. Default: 1 ms.
     pub quiet_after: Duration,
     /// Flag that a call checks while it waits: once it is true, the wait ends with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted). A poller with a flag wakes every 50 ms. Default: none.
     pub interrupt: Option<&'static AtomicBool>,

@@ -116,6 +116,10 @@ fn answer_by(
             return Err(Failure::Integrity("no message came".into()));
         }
         for event in &*events {
+            // The idle ones, which nothing polls at the client.
+            if matches!(event, PollEvent::Silent { .. }) {
+                continue;
+            }
             let (PollEvent::Readable { connection: key } | PollEvent::Writable { connection: key }) = event
             else {
                 return Err(Failure::Integrity(format!("{event:?}")));
