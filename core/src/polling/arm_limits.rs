@@ -4,8 +4,9 @@
 pub(super) const QUIET_LOOKS: u32 = 256;
 /// Time from one such arming to the next, on average: a bound for what wake-ups cost where they cost more than that.
 pub(super) const ARMING_NS: u64 = 16_000;
-/// Armings in one round, at most, unless rounds are further apart than as many take.
+/// Armings in one round: as many at least as that, if none was for a while, and as many at most, however long ago the round before was.
 pub(super) const BURST: u64 = 8;
+pub(super) const ROUND_MAX: u32 = 256;
 
 /// Limits to arming in rounds: the quiet that a connection must have had, by the time and by looks, and a rate.
 ///
@@ -18,25 +19,37 @@ pub(super) struct ArmLimits {
     /// Time of this round, and time from which on the next arming is within the rate.
     round_ns: u64,
     next_ns: u64,
-    /// Index from which on connections have their turn in this round, and the first that the rate refused: the next round begins there, so that all have their turn.
+    turn: Turn,
+}
+
+/// Turn of connections to be armed: in each round those from one index on, in the order of the round.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Index with which this round begins, and its count of connections.
+    start: u32,
+    count: u32,
     from: u32,
-    refused: Option<u32>,
+    /// Armed in this round, and the last one.
+    taken: u32,
+    last: u32,
+    is_refused: bool,
 }
 
 impl ArmLimits {
     /// Makes limits. `quiet_ns`: time for which a connection must not have moved; 0: one look that finds nothing is enough.
     pub(super) const fn new(quiet_ns: u64) -> Self {
         let quiet_looks = if quiet_ns == 0 { 1 } else { QUIET_LOOKS };
-        Self { quiet_ns, quiet_looks, round_ns: 0, next_ns: 0, from: 0, refused: None }
+        let turn = Turn { start: 0, count: 0, from: 0, taken: 0, last: 0, is_refused: false };
+        Self { quiet_ns, quiet_looks, round_ns: u64::MAX, next_ns: 0, turn }
     }
 
-    /// Begins a round at which the time is known. What the rate has left since the round before is there, and a burst at least.
+    /// Begins a round of so many connections, at an index, at which the time is known. What the rate has left since the round before is there, and a burst at least.
     #[inline]
-    pub(super) fn begin_round(&mut self, now_ns: u64) {
+    pub(super) fn begin_round(&mut self, now_ns: u64, (start, count): (u32, u32)) {
         let burst_ns = now_ns.saturating_sub((BURST - 1) * ARMING_NS);
         self.next_ns = self.next_ns.max(burst_ns.min(self.round_ns));
         self.round_ns = now_ns;
-        self.from = self.refused.take().unwrap_or(0);
+        self.turn.begin_round(start, count);
     }
 
     /// Returns true if a connection was quiet for long enough.
@@ -47,14 +60,44 @@ impl ArmLimits {
 
     /// Takes the right to arm the connection with this index in the list of active ones. Returns false if it has to wait for a later round.
     pub(super) fn take(&mut self, index: u32) -> bool {
-        if index < self.from {
+        let is_within = self.next_ns <= self.round_ns;
+        let is_taken = self.turn.take(index, is_within);
+        if is_taken {
+            self.next_ns = self.next_ns.saturating_add(ARMING_NS);
+        }
+        is_taken
+    }
+}
+
+impl Turn {
+    /// Begins where the rate ended the round before. The last connection of the list gets the index of one that is armed, and waits until all others had their turn.
+    fn begin_round(&mut self, start: u32, count: u32) {
+        if !self.is_refused {
+            self.from = start;
+        } else if self.taken > 0 {
+            self.from = self.last + 1;
+        }
+        (self.start, self.count, self.taken, self.is_refused) = (start, count, 0, false);
+    }
+
+    fn take(&mut self, index: u32, is_within: bool) -> bool {
+        if self.rank(index) < self.rank(self.from) {
             return false;
         }
-        if self.next_ns > self.round_ns {
-            self.refused.get_or_insert(index);
+        if !is_within || self.taken >= ROUND_MAX {
+            self.is_refused = true;
             return false;
         }
-        self.next_ns = self.next_ns.saturating_add(ARMING_NS);
+        (self.taken, self.last) = (self.taken + 1, index);
         true
+    }
+
+    /// Returns at which place of the round an index is.
+    const fn rank(&self, index: u32) -> u32 {
+        if self.count == 0 {
+            0
+        } else {
+            (index % self.count + self.count - self.start % self.count) % self.count
+        }
     }
 }

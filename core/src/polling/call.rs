@@ -87,7 +87,8 @@ impl Call {
     #[inline]
     pub fn round(&mut self, host: &mut impl CallHost) -> CallStep {
         let active = host.active_count();
-        if host.clock().begin_round(active) {
+        let has_looked = host.clock().begin_round(active);
+        if has_looked {
             look_at_rest(host);
         }
         host.look_at_active();
@@ -97,19 +98,17 @@ impl Call {
         if !self.pace.note_empty(active) {
             return CallStep::Rest(CallRest::Spin);
         }
-        self.rest(host)
+        self.rest(host, has_looked)
     }
 
-    /// Looks at everything else after a round that found nothing, and rests if that finds nothing either.
-    fn rest(&mut self, host: &mut impl CallHost) -> CallStep {
+    /// Looks at everything else after a round that found nothing, and rests if that finds nothing either. `has_looked`: the round has begun with that.
+    fn rest(&mut self, host: &mut impl CallHost, has_looked: bool) -> CallStep {
         if host.is_interrupted() {
             return CallStep::Interrupted;
         }
         let active = host.active_count();
-        if active > 0 {
+        if !has_looked || active > 0 && self.pace.is_asleep() {
             look_at_rest(host);
-        } else if host.clock().fresh_ns().is_none() {
-            host.look_at_clock();
         }
         let now_ns = host.clock().now_ns();
         let deadline_ns = host.deadline_ns();

@@ -18,8 +18,9 @@ pub struct PollerClock {
     now_ns: u64,
     /// The last look at the clock was in this call.
     is_fresh: bool,
-    /// Time of the first look at the clock in the last call that had one, and such calls in a row that were close to the one before.
+    /// Time of the first look at the clock in the last call that had one, its number, and such calls in a row that were close to the one before.
     call_ns: u64,
+    call: u32,
     close_calls: u32,
     ready_ns: u64,
     /// Looks at connections since the last look at the clock.
@@ -36,6 +37,7 @@ impl PollerClock {
             now_ns,
             is_fresh: false,
             call_ns: 0,
+            call: 0,
             close_calls: 0,
             ready_ns: 0,
             looks: 0,
@@ -66,9 +68,10 @@ impl PollerClock {
     #[inline]
     pub const fn note(&mut self, now_ns: u64) {
         if !self.is_fresh {
-            let is_close = now_ns.saturating_sub(self.call_ns) < APART_NS;
+            let calls = self.calls.wrapping_sub(self.call) as u64;
+            let is_close = now_ns.saturating_sub(self.call_ns) < calls * APART_NS;
             self.close_calls = if is_close { self.close_calls.saturating_add(1) } else { 0 };
-            self.call_ns = now_ns;
+            (self.call_ns, self.call) = (now_ns, self.calls);
         }
         (self.now_ns, self.is_fresh, self.looks) = (now_ns, true, 0);
     }
@@ -151,7 +154,8 @@ impl Pace {
         }
     }
 
-    const fn is_asleep(&self) -> bool {
+    /// Returns true if the next pause is a sleep.
+    pub(super) const fn is_asleep(&self) -> bool {
         self.empty_rounds >= SPIN_ROUNDS + YIELD_ROUNDS && matches!(self.wait, WaitStrategy::Sleep)
     }
 }
@@ -197,7 +201,15 @@ mod tests {
         assert!(looks > 100 - CALLS_PER_CLOCK, "{looks}");
     }
 
-    /// Later looks of a call, and those outside of a call, say nothing about calls.
+    #[test]
+    fn calls_that_are_less_apart_do_not_look_more_often() {
+        for apart_ns in [100, APART_NS / 4, APART_NS / 2, APART_NS - 1] {
+            let looks = looks_at_clock((1..=4000).map(|call| call * apart_ns));
+            assert!(looks <= 4000 / CALLS_PER_CLOCK + CALLS_PER_CLOCK, "{looks} with {apart_ns} ns");
+        }
+    }
+
+    /// Later looks of a call say nothing about calls.
     #[test]
     fn only_the_first_look_of_a_call_counts() {
         let mut clock = PollerClock::new(0);

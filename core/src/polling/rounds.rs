@@ -216,7 +216,7 @@ where
         self.round = self.round.wrapping_add(1);
         planted!(RoundUnfair => self.active.start_over());
         if let Some(now_ns) = now_ns {
-            self.limits.begin_round(now_ns);
+            self.limits.begin_round(now_ns, self.active.turn());
         }
         for _ in 0..self.active.len() {
             if !reports.has_room() {

@@ -1,7 +1,7 @@
 use std::vec::Vec;
 
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
-use super::fake::{MS, fake, look_often, round, rounds, rounds_with};
+use super::fake::{Fakes, MS, fake, look_often, round, rounds, rounds_with};
 
 /// Where a round takes long, as among many busy ones, one that is used again and again would seem quiet by the time alone.
 #[test]
@@ -59,7 +59,7 @@ fn what_arming_finds_is_movement() {
     assert_eq!(fake(&mut rounds, keys[0]).requests, 4);
 }
 
-/// Times at which there is a round, so far apart, and the count of armed ones after each.
+/// Returns the counts of armed ones after four rounds that are so far apart.
 fn armed_after_rounds(connections: usize, apart_ns: u64) -> Vec<u64> {
     let (mut rounds, mut set, _) = rounds(connections);
     look_often(&mut rounds, &mut set, 0);
@@ -70,29 +70,58 @@ fn armed_after_rounds(connections: usize, apart_ns: u64) -> Vec<u64> {
     armed.collect()
 }
 
-/// Where rounds take long, or calls are rare, the rate is the same.
+/// Where rounds take long, or calls are rare, the rate is the same, up to a limit.
 #[test]
 fn rounds_that_are_far_apart_arm_more() {
-    let armed = armed_after_rounds(10_000, 10 * MS);
-    let per_round = 10 * MS / ARMING_NS;
-    for pair in armed.windows(2) {
-        assert_eq!(pair[1] - pair[0], per_round, "{armed:?}");
-    }
-    let close = armed_after_rounds(10_000, ARMING_NS);
-    for pair in close.windows(2) {
-        assert_eq!(pair[1] - pair[0], 1, "{close:?}");
+    for (apart, per_round) in [(1, 1), (2, 2), (200, 200), (256, 256), (257, 256), (100_000, 256)] {
+        let armed = armed_after_rounds(2000, apart * ARMING_NS);
+        for pair in armed[1..].windows(2) {
+            assert_eq!(pair[1] - pair[0], per_round, "{armed:?} with {apart}");
+        }
     }
 }
 
-/// Those that come back from a wake-up are at the end of the list, and take the places of those that were armed.
+#[test]
+fn the_first_round_arms_a_burst() {
+    let (mut rounds, mut set, _) = rounds_with(100, 0);
+    round(&mut rounds, &mut set, 1_000_000 * MS, 9);
+    assert_eq!(u64::from(rounds.armed_count()), BURST);
+}
+
+/// Those that refuse leave the others their turn, wherever they are in the list, and wherever a round begins.
 #[test]
 fn each_has_its_turn_to_be_armed() {
-    let (mut rounds, mut set, keys) = rounds_with(100, 0);
-    for key in &keys[..50] {
-        fake(&mut rounds, *key).refuses_to_arm = true;
+    for (first_refuses, begins_at) in [(true, 0), (false, 0), (true, 50), (false, 50), (true, 99), (false, 1)]
+    {
+        let (mut rounds, mut set, keys) = rounds_with(100, 0);
+        for key in &keys[..begins_at] {
+            fake(&mut rounds, *key).has_message = true;
+        }
+        // Room for so many reports: the next round begins behind them.
+        round(&mut rounds, &mut set, 0, begins_at + 1);
+        for (index, key) in keys.iter().enumerate() {
+            fake(&mut rounds, *key).has_message = false;
+            fake(&mut rounds, *key).refuses_to_arm = (index < 50) == first_refuses;
+        }
+        for number in 1..=400 {
+            round(&mut rounds, &mut set, number * ARMING_NS, 9);
+        }
+        assert_eq!(rounds.armed_count(), 50, "the first refuse: {first_refuses}, from {begins_at} on");
     }
-    for number in 1..=100 {
+}
+
+/// Those that are woken again at once are at the end of the list, whose last one takes the place of each that is armed.
+#[test]
+fn those_that_come_back_wait_until_all_had_their_turn() {
+    let (mut rounds, mut set, keys) = rounds_with(200, 0);
+    for number in 1..=1000 {
         round(&mut rounds, &mut set, number * ARMING_NS, 9);
+        for key in &keys[..20] {
+            if fake(&mut rounds, *key).is_armed {
+                rounds.wake(Fakes::number(*key), &mut set, number * ARMING_NS);
+            }
+        }
     }
-    assert_eq!(rounds.armed_count(), 50, "those that refuse leave the others their turn");
+    let quiet = keys[20..].iter().filter(|key| fake(&mut rounds, **key).is_armed).count();
+    assert_eq!(quiet, 180);
 }

@@ -144,7 +144,7 @@ impl RdmaConnection {
                 }
             }
         }
-        is_done(&self.queue)
+        self.state == State::Open && is_done(&self.queue)
     }
 }
 
