@@ -72,11 +72,7 @@ impl ArmLimits {
 impl Turn {
     /// Begins where the rate ended the round before. The last connection of the list gets the index of one that is armed, and waits until all others had their turn.
     fn begin_round(&mut self, start: u32, count: u32) {
-        if !self.is_refused {
-            self.from = start;
-        } else if self.taken > 0 {
-            self.from = self.last + 1;
-        }
+        self.from = if self.is_refused { self.last + 1 } else { start };
         (self.start, self.count, self.taken, self.is_refused) = (start, count, 0, false);
     }
 
