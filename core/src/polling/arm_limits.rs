@@ -1,11 +1,12 @@
-//! When connections are armed in rounds, beside others that are active.
+//! Limits to arming in rounds: when a connection is armed beside others that are active.
 
 /// Looks in a row that must have found nothing. Arming and waking take system calls of both ends, some microseconds, and as many looks take about as long.
 pub(super) const QUIET_LOOKS: u32 = 256;
 /// Time from one such arming to the next, on average: a bound for what wake-ups cost where they cost more than that.
 pub(super) const ARMING_NS: u64 = 16_000;
-/// Armings in one round: as many at least as that, if none was for a while, and as many at most, however long ago the round before was.
+/// Armings in one round after a time without any, though the round before was not long ago.
 pub(super) const BURST: u64 = 8;
+/// Armings in one round at most, however long ago the round before was.
 pub(super) const ROUND_MAX: u32 = 256;
 
 /// Limits to arming in rounds: the quiet that a connection must have had, by the time and by looks, and a rate.
