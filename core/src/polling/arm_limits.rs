@@ -11,7 +11,7 @@ pub(super) const ROUND_MAX: u32 = 256;
 
 /// Limits to arming in rounds: the quiet that a connection must have had, by the time and by looks, and a rate.
 ///
-/// Looks and rate are for many busy connections. Where a round takes long, each of them seems quiet by the time between two of its messages. If all were armed then, each message would cost a
+/// Looks and rate are for many busy connections. Their rounds take long, and each of them seems quiet by the time between two of its messages. If all were armed then, each message would cost a
 /// wake-up, and these would keep the rounds as long as they are.
 #[derive(Debug)]
 pub(super) struct ArmLimits {
@@ -24,7 +24,7 @@ pub(super) struct ArmLimits {
 }
 
 /// Turn of connections to be armed: in each round those from one index on, in the order of the round.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Turn {
     /// Index with which this round begins, and its count of connections.
     start: u32,

@@ -1,9 +1,11 @@
+//! Arming in rounds: quiet, rate and turns.
+
 use std::vec::Vec;
 
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
 use super::fake::{Fakes, MS, fake, look_often, round, rounds, rounds_with};
 
-/// Where a round takes long, as among many busy ones, one that is used again and again would seem quiet by the time alone.
+/// Rounds of many busy connections take long, and one that is used again and again would seem quiet by the time alone.
 #[test]
 fn one_that_was_looked_at_a_few_times_is_not_armed() {
     let (mut rounds, mut set, _) = rounds(1);
@@ -48,7 +50,7 @@ fn many_are_armed_at_a_rate() {
     assert_eq!(armed, 1000);
 }
 
-/// What comes while a connection is armed is work, though no look found it: the next attempt has to wait as after any other.
+/// Work that arming finds counts as what a look finds: the next attempt has to wait as long.
 #[test]
 fn what_arming_finds_is_movement() {
     let (mut rounds, mut set, keys) = rounds(1);
@@ -70,7 +72,7 @@ fn armed_after_rounds(connections: usize, apart_ns: u64) -> Vec<u64> {
     armed.collect()
 }
 
-/// Where rounds take long, or calls are rare, the rate is the same, up to a limit.
+/// Long rounds, and rare calls, have the same rate, up to a limit.
 #[test]
 fn rounds_that_are_far_apart_arm_more() {
     for (apart, per_round) in [(1, 1), (2, 2), (200, 200), (256, 256), (257, 256), (100_000, 256)] {
@@ -88,7 +90,7 @@ fn the_first_round_arms_a_burst() {
     assert_eq!(u64::from(rounds.armed_count()), BURST);
 }
 
-/// Those that refuse leave the others their turn, wherever they are in the list, and wherever a round begins.
+/// Connections that refuse leave the others their turn, wherever they are in the list, and wherever a round begins.
 #[test]
 fn each_has_its_turn_to_be_armed() {
     for (first_refuses, begins_at) in [(true, 0), (false, 0), (true, 50), (false, 50), (true, 99), (false, 1)]
@@ -110,7 +112,7 @@ fn each_has_its_turn_to_be_armed() {
     }
 }
 
-/// Those that are woken again at once are at the end of the list, whose last one takes the place of each that is armed.
+/// Connections that are woken again at once are at the end of the list, whose last one takes the place of each that is armed.
 #[test]
 fn those_that_come_back_wait_until_all_had_their_turn() {
     let (mut rounds, mut set, keys) = rounds_with(200, 0);
