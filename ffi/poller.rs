@@ -226,8 +226,8 @@ impl Poller {
         }
     }
 
-    /// Takes the error of the newest client of a listener that did not become a connection, which [`PollEvent::AcceptFailed`] reported: its text says why. `None`: it was taken, or the key is stale, or
-    /// names no listener.
+    /// Takes the error of the newest client of a listener that did not become a connection, which [`PollEvent::AcceptFailed`] reported: its text says why. A call of [`poll`](Self::poll) reports one such client of
+    /// a listener at most, so each report has its own error until the next call. `None`: it was taken, or the key is stale, or names no listener.
     pub fn take_accept_error(&mut self, listener: Key) -> Option<Error> {
         match self.rounds.get_mut(listener)? {
             Entry::Listening(listening) => listening.take_error(),

@@ -53,6 +53,14 @@ impl Poller {
         if !self.has_place() {
             return;
         }
+        // The error of the client before is kept for the program until the next call.
+        if events
+            .iter()
+            .any(|event| matches!(event, PollEvent::AcceptFailed { listener, .. } if listener == key))
+        {
+            self.rounds.set_due(key, 0);
+            return;
+        }
         let now_ns = self.clock.now_ns();
         let Some(Entry::Listening(listening)) = self.rounds.get_mut(key) else { return };
         let accepted = listening.accept(now_ns);
@@ -83,6 +91,43 @@ impl Poller {
     pub(super) fn place_is_free(&mut self) {
         if self.counts.listeners > 0 && self.counts.connections + 1 == self.options.connections_max {
             self.rounds.set_due_where(|entry| matches!(entry, Entry::Listening(_)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PollerOptions;
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::fabric::shm::Socket;
+    use crate::os::monotonic_ns;
+
+    /// As if one client had come after another, and a call had looked twice at what is due.
+    #[test]
+    fn each_client_that_fails_in_a_call_has_an_error_of_its_own() {
+        let mut poller = Poller::new(PollerOptions::default()).unwrap();
+        let path = std::env::temp_dir().join(format!("superpipe-accepting-{}.sock", std::process::id()));
+        let listener = poller.listen(&Address::Shm(path.clone()), Options::default()).unwrap();
+        let clients = [b"GET /".as_slice(), b"HELO"].map(|junk| {
+            let client = Socket::connect(&path).unwrap();
+            client.send(junk, None).unwrap();
+            client
+        });
+        let mut events = PollEvents::with_capacity(8);
+        for _ in &clients {
+            events.clear();
+            let end_ns = monotonic_ns() + 10_000_000_000;
+            while events.is_empty() {
+                assert!(monotonic_ns() < end_ns, "no client failed");
+                poller.accept(listener, &mut events);
+            }
+            (0..100).for_each(|_| poller.accept(listener, &mut events));
+            assert_eq!(events.len(), 1, "{events:?}");
+            assert!(poller.rounds.earliest_ns() <= monotonic_ns(), "nothing looks at the next client");
+            let error = poller.take_accept_error(listener).expect("the error of this client");
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+            assert!(poller.take_accept_error(listener).is_none());
         }
     }
 }

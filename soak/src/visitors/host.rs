@@ -147,7 +147,6 @@ impl<'a> Host<'a> {
             }
             PollEvent::Ended { connection: key } => self.end(key),
             PollEvent::AcceptFailed { listener, kind } => {
-                // The error is taken, so that the next one is reported.
                 let error = self.poller.take_accept_error(listener);
                 if matches!(kind, ErrorKind::Limit | ErrorKind::Os | ErrorKind::Device) {
                     return Err(format!("accept: {kind}: {error:?}"));

@@ -274,7 +274,6 @@ impl Server<'_, '_> {
     /// # Errors
     /// A limit has no room for any client.
     fn accept_failed(&mut self, listener: Key) -> Result<(), Failure> {
-        // a further one in the same round has the newest error
         let Some(error) = self.poller.take_accept_error(listener) else { return Ok(()) };
         let Common { memory, tuning, .. } = self.run.session.common;
         let failure = self.run.session.failure(&error);
