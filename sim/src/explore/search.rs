@@ -85,8 +85,12 @@ impl<const DIRECT: bool> Search<DIRECT> {
         while let Some((number, state)) = self.queue.pop_front() {
             let before = state.fingerprint();
             let mut has_successor = state.is_over();
-            for step in state.steps() {
-                let mut next = state.clone();
+            let mut steps = state.steps().into_iter();
+            let mut unused = Some(state);
+            while let Some(step) = steps.next() {
+                // The last step needs no copy.
+                let state = if steps.len() == 0 { unused.take() } else { unused.clone() };
+                let Some(mut next) = state else { break };
                 // The state is not used after a panic.
                 let taken = catch_unwind(AssertUnwindSafe(|| next.take(step)));
                 match taken {
