@@ -1,7 +1,7 @@
 //! Acknowledgements of what was taken out (wire.md 4.6): at once where someone waits for it, and later where it would only
 //! be in the way.
 
-use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Length, Origin};
+use superpipe_core::{Config, End, Endpoint, FlagPlace, Layout, Length, Origin, RefusedSend};
 use superpipe_testkit::{Direct, Posted, Setup, TestFabric};
 
 const BLOCKS: u32 = 32;
@@ -129,6 +129,28 @@ fn blocks_come_back_before_the_ring_is_full<F: TestFabric>(acks: u32) {
         ends.send_and_take(8);
         let due = u64::from(taken / (BLOCKS / acks));
         assert_eq!(ends.acks(), due, "{}: after {taken} blocks", F::NAME);
+    }
+}
+
+/// A peer writes its acknowledgements while this end reads them, which need not learn only then that there is room.
+#[test]
+fn a_torn_acknowledgement_is_read_again_a_few_times() {
+    for (torn, is_sent) in [(1, true), (3, true), (1000, false)] {
+        let mut ends = Ends::<Direct>::new();
+        let send = |ends: &mut Ends<Direct>| ends.sender.try_send(&mut ends.fabric, 1, &[&[7; 8]]);
+        for _ in 0..BLOCKS {
+            send(&mut ends).unwrap();
+        }
+        assert_eq!(send(&mut ends), Err(RefusedSend::NoCredit), "the ring is full");
+        (0..BLOCKS).for_each(|_| ends.take(8));
+        ends.receiver.acknowledge(&mut ends.fabric);
+        ends.fabric.tear_acks(torn);
+        let sent = send(&mut ends);
+        assert_eq!(sent.is_ok(), is_sent, "torn {torn} times: {sent:?}");
+        let read = torn - ends.fabric.torn_reads();
+        assert!(read <= 8, "{read} reads, and somebody waits");
+        ends.fabric.tear_acks(0);
+        assert!(is_sent || send(&mut ends).is_ok());
     }
 }
 

@@ -36,6 +36,7 @@ pub struct Direct {
     doorbells: [u64; 2],
     hints: [Hints; 2],
     looks_in_vain: Cell<u32>,
+    torn_reads: Cell<u32>,
     write_counts: [WriteCounts; 2],
     now: u64,
     recorders: Recorders,
@@ -54,6 +55,17 @@ impl Direct {
     /// Lets the next looks at a flag find nothing, as if what was sent arrived later.
     pub fn delay_flags(&self, looks: u32) {
         self.looks_in_vain.set(looks);
+    }
+
+    /// Lets the next reads of acknowledgements find their line torn, as if the peer were writing it.
+    pub fn tear_acks(&self, reads: u32) {
+        self.torn_reads.set(reads);
+    }
+
+    /// Returns how many of them are left.
+    #[must_use]
+    pub const fn torn_reads(&self) -> u32 {
+        self.torn_reads.get()
     }
 
     /// Returns the hints that this end has given.
@@ -149,7 +161,15 @@ impl Fabric for Direct {
 
     fn take_line(&self, link: &EndLink, from: Memory, at: u32) -> Line {
         assert_eq!(from.owner, link.0);
-        self.memories.line(from, at)
+        let mut line = self.memories.line(from, at);
+        if from.place == Place::ControlPage
+            && at == control_page::ACK
+            && let Some(reads) = self.torn_reads.get().checked_sub(1)
+        {
+            self.torn_reads.set(reads);
+            line.0[1] ^= 1;
+        }
+        line
     }
 
     fn expect_read(
@@ -329,6 +349,7 @@ impl TestFabric for Direct {
             doorbells: [0; 2],
             hints: [Hints::default(); 2],
             looks_in_vain: Cell::new(0),
+            torn_reads: Cell::new(0),
             write_counts: [WriteCounts::default(); 2],
             now: 0,
             recorders: [None, None],
