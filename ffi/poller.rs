@@ -256,7 +256,7 @@ impl Poller {
     /// Has all connections without work wait for a wake-up, so that the [descriptor](Self::as_fd) becomes ready when one has some, or something is due: for a program with an event loop.
     ///
     /// To be called after a [`poll`](Self::poll) that did not wait and reported nothing. Unless it returns [`Arming::Busy`], the program waits until the descriptor is ready, and then polls. Between the two calls nothing
-    /// is lost: what comes meanwhile makes the descriptor ready.
+    /// is lost: what comes meanwhile makes the descriptor ready. A program that takes a [connection](Self::connection) after it, connects or listens, calls `poll` and `arm` again before it waits.
     ///
     /// ```
     /// # use core::time::Duration;
@@ -278,7 +278,9 @@ impl Poller {
         let now_ns = monotonic_ns();
         self.clock.note(now_ns);
         // What the descriptor has told makes it ready once. A program that waits for changes of it would not hear of it again.
-        self.take_ready();
+        if self.take_ready() {
+            return Arming::Busy;
+        }
         let mut arm = self.rounds.arm(&mut self.epoll, now_ns, &mut self.naps);
         if self.arm_shards() {
             self.naps.reset();

@@ -59,7 +59,7 @@ impl Epoll {
         let _ = epoll::delete(&self.0, fd);
     }
 
-    /// Returns numbers of descriptors that became ready, without waiting. A call returns 64 at most, the next one others.
+    /// Returns numbers of descriptors that became ready, without waiting. A call returns 64 at most, and with that many the next one may return others.
     pub fn ready(&self) -> heapless::Vec<u64, READY_MAX> {
         let mut events = [const { MaybeUninit::uninit() }; READY_MAX];
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

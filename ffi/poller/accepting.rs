@@ -63,6 +63,12 @@ impl Poller {
         }
         let now_ns = self.clock.now_ns();
         let Some(Entry::Listening(listening)) = self.rounds.get_mut(key) else { return };
+        // A client that comes does not end the pause: with each attempt it would become longer.
+        if listening.lacks(now_ns) {
+            let at_ns = listening.look_at_ns(now_ns);
+            self.rounds.set_due(key, at_ns);
+            return;
+        }
         let accepted = listening.accept(now_ns);
         let due_ns = listening.due_ns;
         self.rounds.set_due(key, due_ns);
@@ -97,31 +103,50 @@ impl Poller {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use std::path::{Path, PathBuf};
+    use std::{env, process};
+
     use super::super::PollerOptions;
     use super::*;
     use crate::error::ErrorKind;
     use crate::fabric::shm::Socket;
     use crate::os::monotonic_ns;
 
+    fn listening() -> (Poller, Key, PathBuf) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("superpipe-accepting-{}-{number}.sock", process::id()));
+        let mut poller = Poller::new(PollerOptions::default()).unwrap();
+        let listener = poller.listen(&Address::Shm(path.clone()), Options::default()).unwrap();
+        (poller, listener, path)
+    }
+
+    fn stranger(path: &Path) -> Socket {
+        let client = Socket::connect(path).unwrap();
+        client.send(b"GET /", None).unwrap();
+        client
+    }
+
+    /// Accepts until a client has failed.
+    fn accept_one(poller: &mut Poller, listener: Key, events: &mut PollEvents) {
+        events.clear();
+        let end_ns = monotonic_ns() + 10_000_000_000;
+        while events.is_empty() {
+            poller.clock.note(monotonic_ns());
+            assert!(poller.clock.now_ns() < end_ns, "no client failed");
+            poller.accept(listener, events);
+        }
+    }
+
     /// As if one client had come after another, and a call had looked twice at what is due.
     #[test]
     fn each_client_that_fails_in_a_call_has_an_error_of_its_own() {
-        let mut poller = Poller::new(PollerOptions::default()).unwrap();
-        let path = std::env::temp_dir().join(format!("superpipe-accepting-{}.sock", std::process::id()));
-        let listener = poller.listen(&Address::Shm(path.clone()), Options::default()).unwrap();
-        let clients = [b"GET /".as_slice(), b"HELO"].map(|junk| {
-            let client = Socket::connect(&path).unwrap();
-            client.send(junk, None).unwrap();
-            client
-        });
+        let (mut poller, listener, path) = listening();
+        let clients = [0; 2].map(|_| stranger(&path));
         let mut events = PollEvents::with_capacity(8);
         for _ in &clients {
-            events.clear();
-            let end_ns = monotonic_ns() + 10_000_000_000;
-            while events.is_empty() {
-                assert!(monotonic_ns() < end_ns, "no client failed");
-                poller.accept(listener, &mut events);
-            }
+            accept_one(&mut poller, listener, &mut events);
             (0..100).for_each(|_| poller.accept(listener, &mut events));
             assert_eq!(events.len(), 1, "{events:?}");
             assert!(poller.rounds.earliest_ns() <= monotonic_ns(), "nothing looks at the next client");
@@ -129,5 +154,27 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
             assert!(poller.take_accept_error(listener).is_none());
         }
+    }
+
+    /// A client makes the listener due. Attempts in the pause would make it longer.
+    #[test]
+    fn a_client_does_not_end_the_pause_for_lack_of_descriptors() {
+        let (mut poller, listener, path) = listening();
+        let until_ns = monotonic_ns() + 200_000_000;
+        let Some(Entry::Listening(paused)) = poller.rounds.get_mut(listener) else { unreachable!() };
+        paused.lack_until(until_ns);
+        let _client = stranger(&path);
+        let mut events = PollEvents::with_capacity(8);
+        // The clock stands still, in the pause.
+        poller.clock.note(until_ns - 1);
+        for _ in 0..100 {
+            // Whatever is due is taken, and the listener is to be due at the end of its pause.
+            while poller.rounds.take_due(u64::MAX - 1, true).is_some() {}
+            poller.accept(listener, &mut events);
+            assert!(events.is_empty(), "{events:?}");
+            assert_eq!(poller.rounds.earliest_ns(), until_ns);
+        }
+        poller.clock.note(until_ns);
+        accept_one(&mut poller, listener, &mut events);
     }
 }

@@ -93,11 +93,13 @@ impl Poller {
         self.metrics.copy(self.clock.now_ns(), rounds, calls, places);
     }
 
-    /// Takes what the kernel reports.
-    pub(super) fn take_ready(&mut self) {
+    /// Takes what the kernel reports. Returns true if that may not be all.
+    pub(super) fn take_ready(&mut self) -> bool {
         self.clock.note_set();
         let mut are_shards_ready = false;
-        for number in self.epoll.ready() {
+        let ready = self.epoll.ready();
+        let is_full = ready.is_full();
+        for number in ready {
             match number {
                 TIMER => self.timer.note_expired(),
                 SHARDS => are_shards_ready = true,
@@ -106,6 +108,7 @@ impl Poller {
             }
         }
         self.take_woken(are_shards_ready);
+        is_full
     }
 
     /// Takes what is reported of connections by what they share. Returns true if there was any.
@@ -220,7 +223,8 @@ impl CallHost for Host<'_> {
     }
 
     fn take_ready(&mut self) {
-        self.poller.take_ready();
+        // Those that are left make the set ready for the next sleep.
+        let _ = self.poller.take_ready();
     }
 
     fn look_at_due(&mut self) {

@@ -103,6 +103,12 @@ impl Listening {
         now_ns < self.lacks_until_ns
     }
 
+    /// Begins a pause, as after an attempt that failed for lack of something.
+    #[cfg(test)]
+    pub(crate) const fn lack_until(&mut self, until_ns: u64) {
+        (self.lacks_until_ns, self.due_ns) = (until_ns, u64::MAX);
+    }
+
     /// Keeps the error of a client that did not become a connection.
     pub(crate) fn keep_error(&mut self, error: Error) {
         self.failed = Some(error);

@@ -260,6 +260,14 @@ impl Member {
         look
     }
 
+    /// Returns true if there is something to report. The next look reports it as if there had been none.
+    pub(super) fn finds_work<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set) -> bool {
+        let seen = self.seen;
+        let look = self.look(connection, set);
+        self.seen = seen;
+        look.is_readable || look.is_writable || look.has_ended
+    }
+
     /// Looks in a round at one that is active, and has it wait for a wake-up once it was quiet for long. `now_ns`: the time, if that was looked at.
     #[inline]
     pub(super) fn round<C: Pollable>(

@@ -218,13 +218,23 @@ where
         if let Some(now_ns) = now_ns {
             self.limits.begin_round(now_ns, self.active.turn());
         }
-        for _ in 0..self.active.len() {
+        let looked = self.look_at_active(set, now_ns, reports);
+        if now_ns.is_some() {
+            self.limits.end_round(looked);
+        }
+    }
+
+    /// Looks at each as long as there is room for reports. Returns the count of looks.
+    #[inline]
+    fn look_at_active(&mut self, set: &mut SetOf<T>, now_ns: Option<u64>, reports: &mut impl Reports) -> u32 {
+        let count = self.active.len();
+        for looked in 0..count {
             if !reports.has_room() {
-                return;
+                return looked;
             }
-            let Some(slot) = self.active.current() else { return };
-            let Some((key, occupant)) = self.slots.at_mut(slot) else { return };
-            let Some((member, connection)) = occupant.member() else { return };
+            let Some(slot) = self.active.current() else { return looked };
+            let Some((key, occupant)) = self.slots.at_mut(slot) else { return looked };
+            let Some((member, connection)) = occupant.member() else { return looked };
             if member.begin_round(self.round) {
                 member
                     .round(connection, set, (now_ns, &mut self.limits), |report| reports.report(key, report));
@@ -236,6 +246,7 @@ where
             }
             self.active.advance();
         }
+        count
     }
 
     /// Has all active connections wait for a wake-up that have no work.
@@ -251,6 +262,10 @@ where
     /// Has all connections without work wait for a wake-up, for a program that waits for the set itself.
     pub fn arm(&mut self, set: &mut SetOf<T>, now_ns: u64, naps: &mut Naps) -> Arm {
         self.arm_all(set, now_ns);
+        if self.finds_work(set) {
+            naps.reset();
+            return Arm::Busy;
+        }
         let is_armed = self.active.len() == 0;
         let nap_ns = if is_armed {
             naps.reset();
@@ -271,6 +286,9 @@ where
     /// Has all connections without work wait for a wake-up. Returns for how long the poller may sleep: until something is due, or for a nap. `naps`: sleeps in a row beside connections that cannot be woken.
     pub fn sleep_ns(&mut self, set: &mut SetOf<T>, now_ns: u64, naps: &mut Naps) -> u64 {
         self.arm_all(set, now_ns);
+        if self.finds_work(set) {
+            return 0;
+        }
         let most_ns = if self.active.len() == 0 {
             naps.reset();
             u64::MAX
@@ -280,6 +298,15 @@ where
             naps.next_ns()
         };
         self.due.earliest_ns().saturating_sub(now_ns).min(most_ns)
+    }
+
+    /// Returns true if an active connection has something to report, as one may that has refused to be armed.
+    fn finds_work(&mut self, set: &mut SetOf<T>) -> bool {
+        let Self { active, slots, .. } = self;
+        (0..active.len()).filter_map(|index| active.at(index)).any(|slot| {
+            let member = slots.at_mut(slot).and_then(|(_, occupant)| occupant.member());
+            member.is_some_and(|(member, connection)| member.finds_work(connection, set))
+        })
     }
 
     /// Returns true while a job goes on at an active connection.

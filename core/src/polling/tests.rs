@@ -209,8 +209,31 @@ fn a_sleep_ends_when_something_is_due_and_soon_beside_jobs() {
     // Its job has it stay active.
     rounds.activate(keys[0], &mut set, 0);
     let end = fake(&mut rounds, keys[0]);
-    (end.has_jobs, end.has_message) = (true, true);
+    (end.has_jobs, end.refuses_to_arm) = (true, true);
     assert_eq!([(); 3].map(|()| rounds.sleep_ns(&mut set, 0, &mut naps)), [20_000; 3]);
+}
+
+/// One that refuses to be armed, for which the poller naps, and one whose message came after the last round.
+#[test]
+fn what_arming_finds_ends_the_wait_beside_one_that_refuses() {
+    let (mut rounds, mut set, keys) = armed(2);
+    rounds.activate(keys[0], &mut set, MS);
+    fake(&mut rounds, keys[0]).refuses_to_arm = true;
+    // Some calls that find nothing come first.
+    let naps_long = |rounds: &mut Fakes, set: &mut FakeSet, naps: &mut Naps| {
+        (0..20).for_each(|_| _ = rounds.sleep_ns(set, 2 * MS, naps));
+        assert_ne!(rounds.sleep_ns(set, 2 * MS, naps), 0);
+        assert!(matches!(rounds.arm(set, 2 * MS, naps), Arm::Pending { .. }));
+    };
+    let mut naps = Naps::default();
+    naps_long(&mut rounds, &mut set, &mut naps);
+    fake(&mut rounds, keys[1]).has_message = true;
+    assert_eq!(rounds.wake(Fakes::number(keys[1]), &mut set, 2 * MS), Woken::Armed);
+    assert_eq!(rounds.arm(&mut set, 2 * MS, &mut naps), Arm::Busy);
+    assert_eq!(rounds.sleep_ns(&mut set, 2 * MS, &mut naps), 0);
+    // Nothing is reported of what the program does not want.
+    rounds.set_interest(keys[1], Interest::NONE, &mut set, 2 * MS);
+    naps_long(&mut rounds, &mut set, &mut naps);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[path = "../support/attempts.rs"]
 mod attempts;
+mod changes;
 mod connecting;
 mod dying;
 mod in_place;

@@ -6,14 +6,14 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use superpipe::{
     Arming, Connecting, Connection, ErrorKind, Interest, Listener, Options, PollEvent, PollEvents, Poller,
     PollerOptions, TryRecv, TrySend, WaitableConnection, WaitableListener,
 };
 
 use crate::attempts::one_of;
-use crate::support::{DEADLINE, address, client, echo, ping, poll_until, server};
+use crate::support::{DEADLINE, address, echo, ping, poll_until, server};
 
 /// Plays until one sleeps: CPU time counts what a hypervisor takes from this machine for others, too.
 const PLAYS: u32 = 3;
@@ -412,77 +412,4 @@ fn a_stream_that_cannot_go_on_can_be_waited_for() {
         let Some(incoming) = &mut incoming else { panic!("it has begun") };
         other.connection_for_tries().read_stream(incoming, &mut [&mut room]).unwrap();
     }
-}
-
-/// A program that hears of changes of the descriptor only. What it calls between two of them must not hide what the descriptor has told.
-#[test]
-fn a_pollers_descriptor_can_be_watched_for_changes() {
-    let (mut poller, _, there) = server(PollerOptions::default());
-    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&changes, poller.as_fd(), epoll::EventData::new_u64(1), flags).unwrap();
-    let clients: Vec<_> = thread::scope(|scope| {
-        let clients: Vec<_> = (0..2).map(|_| client(scope, &there, |connection| connection)).collect();
-        let mut accepted = Vec::new();
-        poll_until(&mut poller, |poller, event| {
-            if let PollEvent::Accepted { connection, .. } = event {
-                poller.connection(connection).unwrap().set_looks_while_armed(false);
-                accepted.push(connection);
-            }
-            accepted.len() == 2
-        });
-        clients.into_iter().map(|client| (client.join().unwrap(), accepted.clone())).collect()
-    });
-    let keys = clients[0].1.clone();
-    let mut clients: Vec<_> = clients.into_iter().map(|(connection, _)| connection).collect();
-    let mut events = PollEvents::with_capacity(8);
-    let mut room = [0; 64];
-    for round in 0..40 {
-        // All is quiet, and the program has heard of all changes.
-        loop {
-            poller.poll(&mut events, Duration::ZERO).unwrap();
-            if events.is_empty() && poller.arm() != Arming::Busy {
-                break;
-            }
-        }
-        await_change(&changes, Duration::ZERO);
-        let from = round % 2;
-        clients[from].send(1, &[b"message"], DEADLINE).unwrap();
-        assert!(await_change(&changes, DEADLINE), "{round}: the message");
-        // It looks at one of them before it polls, which is another one half of the time.
-        let looked = poller.connection(keys[round / 2 % 2]).unwrap().try_recv(&mut [&mut room]).unwrap();
-        if matches!(looked, TryRecv::Received(_)) {
-            continue;
-        }
-        let begun = Instant::now();
-        'received: loop {
-            poller.poll(&mut events, Duration::ZERO).unwrap();
-            for event in &events {
-                if let PollEvent::Readable { connection } = event
-                    && let Ok(TryRecv::Received(_)) =
-                        poller.connection(connection).unwrap().try_recv(&mut [&mut room])
-                {
-                    break 'received;
-                }
-            }
-            if events.is_empty() && poller.arm() != Arming::Busy {
-                let is_ready =
-                    poll(&mut [PollFd::new(&poller, PollFlags::IN)], Some(&Timespec::default())) == Ok(1);
-                let has_changed = await_change(&changes, Duration::ZERO);
-                assert!(has_changed || !is_ready, "{round}: the descriptor is ready, and has told so before");
-                assert!(
-                    has_changed || await_change(&changes, DEADLINE),
-                    "{round}: nobody tells of the message"
-                );
-            }
-            assert!(begun.elapsed() < DEADLINE);
-        }
-    }
-}
-
-/// Returns true if the set reports something in this time.
-fn await_change(set: &impl AsFd, time: Duration) -> bool {
-    let mut found = Vec::with_capacity(4);
-    let timeout = Timespec::try_from(time).unwrap();
-    epoll::wait(set, rustix::buffer::spare_capacity(&mut found), Some(&timeout)).unwrap() > 0
 }

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
-use super::fake::{Fakes, MS, fake, look_often, round, rounds, rounds_with};
+use super::fake::{Events, Fakes, MS, fake, look_often, round, rounds, rounds_with};
 
 /// Rounds of many busy connections take long, and one that is used again and again would seem quiet by the time alone.
 #[test]
@@ -126,4 +126,107 @@ fn those_that_come_back_wait_until_all_had_their_turn() {
     }
     let quiet = keys[20..].iter().filter(|key| fake(&mut rounds, **key).is_armed).count();
     assert_eq!(quiet, 180);
+}
+
+/// Rounds that end for lack of room go through the list all the same: those that refuse are before the others. With rounds that are half as far apart, the rate has nothing for every second one.
+#[test]
+fn rounds_without_room_for_all_leave_each_its_turn() {
+    for (first_refuses, apart_ns) in
+        [(true, ARMING_NS), (false, ARMING_NS), (true, ARMING_NS / 2), (false, ARMING_NS / 2)]
+    {
+        let (mut rounds, mut set, keys) = rounds_with(100, 0);
+        for (index, key) in keys.iter().enumerate() {
+            let end = fake(&mut rounds, *key);
+            end.has_message = [24, 49, 74, 99].contains(&index);
+            end.refuses_to_arm = (index < 50) == first_refuses;
+        }
+        for number in 1..=1000 {
+            round(&mut rounds, &mut set, number * apart_ns, 3);
+        }
+        assert_eq!(rounds.armed_count(), 48, "the first refuse: {first_refuses}, {apart_ns} ns apart");
+    }
+}
+
+/// Those whose turn it is are looked at in rounds that do not know the time.
+#[test]
+fn a_turn_is_given_up_if_no_round_with_a_time_comes_there() {
+    let (mut rounds, mut set, keys) = rounds_with(100, 0);
+    for (index, key) in keys.iter().enumerate() {
+        let end = fake(&mut rounds, *key);
+        end.has_message = [24, 49, 74, 99].contains(&index);
+        end.refuses_to_arm = index >= 50;
+    }
+    let mut events = Events(Vec::new(), 3);
+    rounds.round(&mut set, None, &mut events);
+    // One with the time, and then every second one, which comes to half of those that do not refuse.
+    for number in 1..=1000 {
+        round(&mut rounds, &mut set, number * ARMING_NS, 3);
+        if number > 1 {
+            rounds.round(&mut set, None, &mut Events(Vec::new(), 3));
+        }
+    }
+    assert!(rounds.armed_count() >= 20, "{} are armed", rounds.armed_count());
+}
+
+/// In each of two parts of the list the first ones refuse, and take what the rate gives.
+#[test]
+fn the_turn_goes_on_from_part_to_part() {
+    let (mut rounds, mut set, keys) = rounds_with(100, 0);
+    for (index, key) in keys.iter().enumerate() {
+        let end = fake(&mut rounds, *key);
+        end.has_message = [24, 49, 74, 99].contains(&index);
+        end.refuses_to_arm = index % 50 < 20;
+    }
+    for number in 1..=10_000 {
+        round(&mut rounds, &mut set, number * ARMING_NS, 3);
+    }
+    assert_eq!(rounds.armed_count(), 56);
+}
+
+/// Parts of any length, and whole rounds between them: each gets its turn.
+#[test]
+fn parts_of_any_length_leave_each_its_turn() {
+    let mut random = 1_u32;
+    let (mut rounds, mut set, keys) = rounds_with(100, 0);
+    for number in 1..=20_000 {
+        for (index, key) in keys.iter().enumerate() {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let end = fake(&mut rounds, *key);
+            end.has_message = !end.is_armed && number % 3 != 0 && random >> 28 == 0 && index >= 50;
+            end.refuses_to_arm = index < 50;
+        }
+        round(&mut rounds, &mut set, number * ARMING_NS, 3);
+    }
+    assert_eq!(rounds.armed_count(), 50);
+}
+
+/// Parts do not use less of the rate than whole rounds.
+#[test]
+fn rounds_without_room_for_all_arm_at_the_rate() {
+    let (mut rounds, mut set, keys) = rounds_with(10_000, 0);
+    for (index, key) in keys.iter().enumerate() {
+        fake(&mut rounds, *key).has_message = index % 500 == 499;
+    }
+    for number in 1..=40 {
+        round(&mut rounds, &mut set, number * 64 * ARMING_NS, 3);
+        let armed = u64::from(rounds.armed_count());
+        // One that ends before it comes to those whose turn it is leaves the rate to the next.
+        let at_rate = BURST + (number - 1) * 64;
+        assert!((at_rate.saturating_sub(64)..=at_rate).contains(&armed), "{armed} after {number} rounds");
+    }
+}
+
+/// A whole round comes to those whose turn it is after others were armed. They are the next ones, and then all is as before.
+#[test]
+fn parts_arm_at_the_rate_after_a_whole_round() {
+    let (mut rounds, mut set, keys) = rounds_with(10_000, 0);
+    for (index, key) in keys.iter().enumerate() {
+        fake(&mut rounds, *key).has_message = index % 500 == 499;
+    }
+    let mut armed = Vec::new();
+    for number in 1..=60 {
+        round(&mut rounds, &mut set, number * 64 * ARMING_NS, if number == 5 { 100 } else { 3 });
+        armed.push(rounds.armed_count());
+    }
+    assert!(armed[59] - armed[29] >= 26 * 64, "{armed:?}");
 }
