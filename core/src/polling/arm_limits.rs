@@ -104,14 +104,22 @@ impl Turn {
         }
     }
 
+    #[inline]
     fn begin_round(&mut self, start: u32, count: u32) {
         (self.start, self.count, self.taken, self.is_refused) = (start, count, 0, false);
         self.is_open = self.from.is_some() && !self.is_overdue && self.first_rank() >= self.looked;
     }
 
     /// Returns false if the rate is to be kept for those whose turn it is.
+    #[inline]
     fn end_round(&mut self, looked: u32) -> bool {
         self.looked = looked;
+        self.from.is_none() && !self.is_refused || self.move_on(looked)
+    }
+
+    /// The same, where somebody waits.
+    #[cold]
+    fn move_on(&mut self, looked: u32) -> bool {
         let has_come = looked > self.first_rank();
         self.passed = self.passed.saturating_add(looked);
         // Rounds without a time may be those that come there.
