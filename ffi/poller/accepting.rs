@@ -63,7 +63,7 @@ impl Poller {
         }
         let now_ns = self.clock.now_ns();
         let Some(Entry::Listening(listening)) = self.rounds.get_mut(key) else { return };
-        // A client that comes does not end the pause: with each attempt it would become longer.
+        // A client that comes does not end the pause within the first 10 ms.
         if listening.lacks(now_ns) {
             let at_ns = listening.look_at_ns(now_ns);
             self.rounds.set_due(key, at_ns);

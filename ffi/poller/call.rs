@@ -208,6 +208,11 @@ impl CallHost for Host<'_> {
     }
 
     #[inline]
+    fn is_full(&self) -> bool {
+        !self.events.has_room_for_one()
+    }
+
+    #[inline]
     fn is_interrupted(&self) -> bool {
         self.poller.options.is_interrupted()
     }

@@ -9,15 +9,35 @@ use crate::os::epoll::Epoll;
 const PAUSE_NS: u64 = 20_000;
 /// Longest such time: a client that says nothing costs at most a hundredth of a core.
 const PAUSE_MAX_NS: u64 = 1_000_000;
-/// First and longest time between two tries, while this process or host lacks what a connection needs: descriptors, a device.
+/// First and longest time between two tries while this process or host lacks what a connection needs: descriptors, a device.
 const LACK_NS: u64 = 10_000_000;
 const LACK_MAX_NS: u64 = 1_000_000_000;
+
+/// Tries while something is lacking. Each pause is twice as long as the one before; a try for which a client is the reason leaves it as it is.
+struct Retries {
+    pause_ns: u64,
+    /// Time of the next try.
+    at_ns: u64,
+}
+
+impl Retries {
+    const NEW: Self = Self { pause_ns: LACK_NS, at_ns: 0 };
+
+    /// Returns when to try again, after a try at this time.
+    fn next_ns(&mut self, now_ns: u64) -> u64 {
+        if now_ns >= self.at_ns {
+            self.at_ns = now_ns.saturating_add(self.pause_ns);
+            self.pause_ns = (2 * self.pause_ns).min(LACK_MAX_NS);
+        }
+        self.at_ns
+    }
+}
 
 /// A listener.
 pub(crate) struct Listening {
     acceptor: Acceptor,
     pause_ns: u64,
-    lack_ns: u64,
+    retries: Retries,
     /// Time until which nothing is tried, since an attempt failed for lack of something.
     lacks_until_ns: u64,
     /// Error of the newest client that did not become a connection.
@@ -28,7 +48,14 @@ pub(crate) struct Listening {
 
 impl Listening {
     pub(crate) const fn new(acceptor: Acceptor) -> Self {
-        Self { acceptor, pause_ns: PAUSE_NS, lack_ns: LACK_NS, lacks_until_ns: 0, failed: None, due_ns: 0 }
+        Self {
+            acceptor,
+            pause_ns: PAUSE_NS,
+            retries: Retries::NEW,
+            lacks_until_ns: 0,
+            failed: None,
+            due_ns: 0,
+        }
     }
 
     pub(crate) const fn acceptor(&self) -> &Acceptor {
@@ -62,13 +89,13 @@ impl Listening {
         if lacks {
             // A peer that fails so often holds up no other one that has begun.
             let most_ns = if self.acceptor.has_begun() { now_ns.saturating_add(LACK_NS) } else { u64::MAX };
-            self.due_ns = self.next_lack_ns(now_ns).min(most_ns);
+            self.due_ns = self.retries.next_ns(now_ns).min(most_ns);
             return accepted;
         }
         let has_moved = !matches!(accepted, Ok(None));
         let is_busy = has_moved || self.acceptor.has_more() || self.acceptor.is_busy();
         if matches!(accepted, Ok(Some(_))) {
-            self.lack_ns = LACK_NS;
+            self.retries = Retries::NEW;
         }
         self.pause_ns = if has_moved { PAUSE_NS } else { (2 * self.pause_ns).min(PAUSE_MAX_NS) };
         self.due_ns = if has_moved || self.acceptor.has_more() {
@@ -81,16 +108,9 @@ impl Listening {
         };
         // Clients of other devices, and of this host, go on.
         if self.acceptor.lacks_device() {
-            self.due_ns = self.due_ns.min(self.next_lack_ns(now_ns));
+            self.due_ns = self.due_ns.min(self.retries.next_ns(now_ns));
         }
         accepted
-    }
-
-    /// Returns when to look again for what is lacking. Each pause is twice as long as the one before.
-    fn next_lack_ns(&mut self, now_ns: u64) -> u64 {
-        let at_ns = now_ns.saturating_add(self.lack_ns);
-        self.lack_ns = (2 * self.lack_ns).min(LACK_MAX_NS);
-        at_ns
     }
 
     /// Returns when a listener is to be looked at that is not woken by clients: after the pause for lack of something, if there is one.
@@ -122,5 +142,24 @@ impl Listening {
     /// Notes that a client came.
     pub(crate) const fn wake(&mut self) {
         self.pause_ns = PAUSE_NS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_do_not_make_the_pause_longer() {
+        let (mut retries, mut alone) = (Retries::NEW, Retries::NEW);
+        let mut at_ns = 0;
+        for _ in 0..12 {
+            let next_ns = alone.next_ns(at_ns);
+            for client_ns in (at_ns..next_ns).step_by(1_000_000) {
+                assert_eq!(retries.next_ns(client_ns), next_ns);
+            }
+            at_ns = next_ns;
+        }
+        assert_eq!(at_ns, (10 + 20 + 40 + 80 + 160 + 320 + 640 + 5 * 1000) * 1_000_000);
     }
 }

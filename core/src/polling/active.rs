@@ -32,12 +32,6 @@ impl<A: AsRef<[u32]> + AsMut<[u32]>> ActiveList<A> {
         self.at(self.next)
     }
 
-    /// Returns the index whose turn it is, and the count of slots.
-    #[inline]
-    pub(super) const fn turn(&self) -> (u32, u32) {
-        (self.next, self.len)
-    }
-
     /// Has the next one take its turn.
     #[inline]
     pub(super) const fn advance(&mut self) {

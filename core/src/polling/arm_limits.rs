@@ -6,7 +6,7 @@ pub(super) const QUIET_LOOKS: u32 = 256;
 pub(super) const ARMING_NS: u64 = 16_000;
 /// Armings in one round after a time without any, though the round before was not long ago.
 pub(super) const BURST: u64 = 8;
-/// Armings in one round at most, however long ago the round before was.
+/// Armings in one round at most, however long ago the last one was.
 pub(super) const ROUND_MAX: u32 = 256;
 
 /// Limits to arming in rounds: the quiet that a connection must have had, by the time and by looks, and a rate.
@@ -20,53 +20,57 @@ pub(super) struct ArmLimits {
     /// Time of this round, and time from which on the next arming is within the rate.
     round_ns: u64,
     next_ns: u64,
-    /// Time since which the rate has not been used, as far as that is kept for this round.
+    /// Time since which the rate may be used: that of the round before, or an earlier one that did not come to those whose turn it was.
     unused_ns: u64,
-    turn: Turn,
+    /// Armed in this round.
+    taken: u32,
+    turns: Turns,
 }
 
-/// Turn of connections to be armed. A round looks at the connections of the list from one index on, and after the last one at the first; one that ends for lack of room leaves the others to the next.
+/// Turns of connections to be armed: one that has to wait gets a ticket of this generation. While somebody has an older one, nobody else is armed; then the next generation begins. So each waits for those only that waited
+/// already, wherever they are in the list, and wherever rounds begin and end.
 #[derive(Debug)]
-struct Turn {
-    /// Index with which this round begins, and its count of connections.
-    start: u32,
-    count: u32,
-    /// Index behind which others wait for their turn, which is not given to those before it. `None`: nobody waits.
-    from: Option<u32>,
-    /// This round is not likely to come to that index, so those before it may be armed.
-    is_open: bool,
-    /// They had nothing of the rate when it was their turn, or an open round came there.
-    is_overdue: bool,
-    /// Looks of the round before, and of the rounds that have not come to that index.
-    looked: u32,
+struct Turns {
+    generation: u64,
+    /// Tickets of earlier generations, and of this one.
+    old: u32,
+    young: u32,
+    /// One with an old ticket was looked at in this round.
+    has_seen_old: bool,
+    /// Looks since then.
     passed: u32,
-    /// Armed in this round, and the last one.
-    taken: u32,
-    last: u32,
-    /// The rate refused one.
-    is_refused: bool,
+}
+
+/// Ticket of a connection that waits to be armed: its generation, or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+impl Ticket {
+    /// That of one that does not wait.
+    pub(super) const NONE: Self = Self(0);
 }
 
 impl ArmLimits {
     /// Makes limits. `quiet_ns`: time for which a connection must not have moved; 0: one look that finds nothing is enough.
     pub(super) const fn new(quiet_ns: u64) -> Self {
         let quiet_looks = if quiet_ns == 0 { 1 } else { QUIET_LOOKS };
-        Self { quiet_ns, quiet_looks, round_ns: u64::MAX, next_ns: 0, unused_ns: u64::MAX, turn: Turn::new() }
+        let turns = Turns { generation: 1, old: 0, young: 0, has_seen_old: false, passed: 0 };
+        Self { quiet_ns, quiet_looks, round_ns: u64::MAX, next_ns: 0, unused_ns: u64::MAX, taken: 0, turns }
     }
 
-    /// Begins a round of so many connections, at an index, at which the time is known. What the rate has left since the round before is there, and a burst at least.
+    /// Begins a round at which the time is known. What the rate has left since the round before is there, and a burst at least.
     #[inline]
-    pub(super) fn begin_round(&mut self, now_ns: u64, (start, count): (u32, u32)) {
+    pub(super) fn begin_round(&mut self, now_ns: u64) {
         let burst_ns = now_ns.saturating_sub((BURST - 1) * ARMING_NS);
         self.next_ns = self.next_ns.max(burst_ns.min(self.unused_ns));
-        self.round_ns = now_ns;
-        self.turn.begin_round(start, count);
+        (self.round_ns, self.taken) = (now_ns, 0);
+        self.turns.begin_round();
     }
 
-    /// Ends it, after so many looks. The rate is kept for those whose turn it is if the round did not come to them.
+    /// Ends it, after so many looks at as many connections as there are, or fewer.
     #[inline]
-    pub(super) fn end_round(&mut self, looked: u32) {
-        if self.turn.end_round(looked) {
+    pub(super) const fn end_round(&mut self, looked: u32, count: u32) {
+        if self.turns.end_round(looked, count) {
             self.unused_ns = self.round_ns;
         }
     }
@@ -77,90 +81,81 @@ impl ArmLimits {
         looks >= self.quiet_looks && quiet_ns >= self.quiet_ns
     }
 
-    /// Takes the right to arm the connection with this index in the list of active ones. Returns false if it has to wait for a later round.
-    pub(super) fn take(&mut self, index: u32) -> bool {
-        let is_within = self.next_ns <= self.round_ns;
-        let is_taken = self.turn.take(index, is_within);
+    /// Takes the right to arm the connection with this ticket. Returns false if it has to wait for a later round.
+    pub(super) const fn take(&mut self, ticket: &mut Ticket) -> bool {
+        let is_within = self.next_ns <= self.round_ns && self.taken < ROUND_MAX;
+        let is_taken = self.turns.take(ticket, is_within);
         if is_taken {
             self.next_ns = self.next_ns.saturating_add(ARMING_NS);
+            self.taken += 1;
         }
         is_taken
     }
-}
 
-impl Turn {
-    const fn new() -> Self {
-        Self {
-            start: 0,
-            count: 0,
-            from: None,
-            is_open: false,
-            is_overdue: false,
-            looked: 0,
-            passed: 0,
-            taken: 0,
-            last: 0,
-            is_refused: false,
-        }
+    /// Returns the count of tickets.
+    #[cfg(test)]
+    pub(super) const fn waiting(&self) -> u32 {
+        self.turns.old + self.turns.young
     }
 
+    /// Takes back the ticket of a connection that does not wait any more.
     #[inline]
-    fn begin_round(&mut self, start: u32, count: u32) {
-        (self.start, self.count, self.taken, self.is_refused) = (start, count, 0, false);
-        self.is_open = self.from.is_some() && !self.is_overdue && self.first_rank() >= self.looked;
+    pub(super) const fn give_up(&mut self, ticket: &mut Ticket) {
+        if ticket.0 != 0 {
+            self.turns.give_up(ticket);
+        }
+    }
+}
+
+impl Turns {
+    #[inline]
+    const fn begin_round(&mut self) {
+        self.has_seen_old = false;
+        if self.old == 0 {
+            self.advance();
+        }
     }
 
     /// Returns false if the rate is to be kept for those whose turn it is.
     #[inline]
-    fn end_round(&mut self, looked: u32) -> bool {
-        self.looked = looked;
-        self.from.is_none() && !self.is_refused || self.move_on(looked)
-    }
-
-    /// The same, where somebody waits.
-    #[cold]
-    fn move_on(&mut self, looked: u32) -> bool {
-        let has_come = looked > self.first_rank();
+    const fn end_round(&mut self, looked: u32, count: u32) -> bool {
+        if self.old == 0 || self.has_seen_old {
+            self.passed = 0;
+            return true;
+        }
         self.passed = self.passed.saturating_add(looked);
-        // Rounds without a time may be those that come there.
-        let is_given_up = self.passed >= self.count;
-        if self.is_open && has_come {
-            (self.is_overdue, self.passed) = (true, 0);
-        } else if !self.is_open && self.is_refused {
-            // The last connection of the list gets the index of one that is armed, and waits until all others had their turn.
-            self.from = if self.taken > 0 { Some(self.last + 1) } else { self.from };
-            (self.is_overdue, self.passed) = (self.taken == 0, 0);
-        } else if has_come || is_given_up {
-            (self.from, self.is_overdue, self.passed) = (None, false, 0);
-        } else {
-            return self.is_open;
+        // None of them is looked at when the time is known.
+        if self.passed >= count {
+            self.advance();
         }
-        true
+        false
     }
 
-    fn take(&mut self, index: u32, is_within: bool) -> bool {
-        if !self.is_open && self.rank(index) < self.first_rank() {
-            return false;
+    const fn take(&mut self, ticket: &mut Ticket, is_within: bool) -> bool {
+        let is_old = ticket.0 != 0 && ticket.0 != self.generation;
+        self.has_seen_old |= is_old;
+        if is_within && (is_old || self.old == 0) {
+            self.give_up(ticket);
+            return true;
         }
-        if !is_within || self.taken >= ROUND_MAX {
-            self.is_refused = true;
-            return false;
+        if ticket.0 == 0 {
+            (ticket.0, self.young) = (self.generation, self.young + 1);
         }
-        (self.taken, self.last) = (self.taken + 1, index);
-        true
+        false
     }
 
-    /// Returns the place in the round of those whose turn it is.
-    fn first_rank(&self) -> u32 {
-        self.from.map_or(0, |index| self.rank(index))
+    const fn give_up(&mut self, ticket: &mut Ticket) {
+        if ticket.0 == self.generation {
+            self.young -= 1;
+        } else if ticket.0 != 0 {
+            self.old -= 1;
+        }
+        ticket.0 = 0;
     }
 
-    /// Returns at which place of the round an index is.
-    const fn rank(&self, index: u32) -> u32 {
-        if self.count == 0 {
-            0
-        } else {
-            (index % self.count + self.count - self.start % self.count) % self.count
-        }
+    /// Begins a generation.
+    const fn advance(&mut self) {
+        (self.generation, self.passed) = (self.generation + 1, 0);
+        (self.old, self.young) = (self.old + self.young, 0);
     }
 }

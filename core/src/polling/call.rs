@@ -25,6 +25,8 @@ pub trait CallHost {
     fn deadline_ns(&mut self) -> u64;
     /// Returns true if there is something to report.
     fn has_reports(&self) -> bool;
+    /// Returns true if there is no room for more reports.
+    fn is_full(&self) -> bool;
     /// Returns true if the program wants the call to end.
     fn is_interrupted(&self) -> bool;
 
@@ -92,7 +94,13 @@ impl Call {
             look_at_rest(host);
         }
         host.look_at_active();
-        if self.is_poll || host.has_reports() {
+        if host.has_reports() {
+            if host.is_full() {
+                host.clock().note_full();
+            }
+            return CallStep::Return;
+        }
+        if self.is_poll {
             return CallStep::Return;
         }
         if !self.pace.note_empty(active) {

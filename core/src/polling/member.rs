@@ -13,7 +13,7 @@
 //!
 //! Kinds of methods: *transitions* ([`activate`](Member::activate), [`arm`](Member::arm), [`wake`](Member::wake), [`tend`](Member::tend)), *looks*, and answers. [`due_ns`](Member::due_ns) changes with each transition.
 
-use super::arm_limits::ArmLimits;
+use super::arm_limits::{ArmLimits, Ticket};
 use super::due::{grid_after, grid_before};
 use super::pollable::{Owner, Pollable, Report};
 use crate::driver::{Interest, KEEPALIVE_NS, Look, Seen, Silence, Tended};
@@ -55,6 +55,8 @@ pub struct Member {
     /// Time since which it has not moved, and looks since then at which the time was known.
     quiet_since_ns: u64,
     quiet_looks: u32,
+    /// It was quiet for long enough, and waits for its turn to be armed.
+    ticket: Ticket,
     /// It is looked at while it is armed, though nothing woke it.
     looks_while_armed: bool,
     /// Time after which to look again while it is armed, when that is, and when its keepalive is due.
@@ -95,6 +97,7 @@ impl Member {
             has_moved: true,
             quiet_since_ns: now_ns,
             quiet_looks: 0,
+            ticket: Ticket::NONE,
             looks_while_armed: true,
             look_again_ns: 0,
             look_at_ns: 0,
@@ -263,7 +266,11 @@ impl Member {
     /// Returns true if there is something to report. The next look reports it as if there had been none.
     pub(super) fn finds_work<C: Pollable>(&mut self, connection: &mut C, set: &mut C::Set) -> bool {
         let seen = self.seen;
-        let look = self.look(connection, set);
+        let mut look = self.look(connection, set);
+        // A look sees what is there before it makes progress.
+        if look.has_moved {
+            look = self.look(connection, set);
+        }
         self.seen = seen;
         look.is_readable || look.is_writable || look.has_ended
     }
@@ -293,13 +300,18 @@ impl Member {
         if look.is_writable {
             report(Report::Writable);
         }
-        if let Some(now_ns) = now_ns
-            && !look.has_work()
-            && self.is_quiet(now_ns, limits)
-            && limits.take(self.active_index)
-        {
+        let Some(now_ns) = now_ns else { return };
+        if look.has_work() || !self.is_quiet(now_ns, limits) {
+            limits.give_up(&mut self.ticket);
+        } else if limits.take(&mut self.ticket) {
             self.arm(connection, set, now_ns);
         }
+    }
+
+    /// Returns its ticket, which is taken back once it is not active any more.
+    #[inline]
+    pub(super) const fn ticket(&mut self) -> &mut Ticket {
+        &mut self.ticket
     }
 
     /// Counts a look that found nothing. Returns true if it has not moved for long enough.

@@ -18,6 +18,8 @@ pub struct PollerClock {
     now_ns: u64,
     /// The last look at the clock was in this call.
     is_fresh: bool,
+    /// The next call looks at the clock.
+    is_due: bool,
     /// Time of the first look at the clock in the last call that had one, its number, and such calls in a row that were close to the one before.
     call_ns: u64,
     call: u32,
@@ -36,6 +38,7 @@ impl PollerClock {
         Self {
             now_ns,
             is_fresh: false,
+            is_due: false,
             call_ns: 0,
             call: 0,
             close_calls: 0,
@@ -52,7 +55,14 @@ impl PollerClock {
     pub const fn begin_call(&mut self) -> bool {
         self.is_fresh = false;
         self.calls = self.calls.wrapping_add(1);
-        self.close_calls < CALLS_PER_CLOCK || self.calls.is_multiple_of(CALLS_PER_CLOCK)
+        let is_due = core::mem::replace(&mut self.is_due, false);
+        is_due || self.close_calls < CALLS_PER_CLOCK || self.calls.is_multiple_of(CALLS_PER_CLOCK)
+    }
+
+    /// Has the next call look at the clock: this one had no room for all, and the next one goes on with the others, which may be the same each fourth call.
+    #[inline]
+    pub const fn note_full(&mut self) {
+        self.is_due = true;
     }
 
     /// Begins a round that looks at so many connections. Returns true if the clock and the set are to be looked at first. Without active connections there is nothing else to do.

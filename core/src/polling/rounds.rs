@@ -75,6 +75,12 @@ where
         self.armed
     }
 
+    /// Returns the count of connections that wait for their turn to be armed.
+    #[cfg(test)]
+    pub(super) const fn waiting(&self) -> u32 {
+        self.limits.waiting()
+    }
+
     /// Puts something into a free slot.
     ///
     /// # Errors
@@ -85,8 +91,11 @@ where
 
     /// Takes out what a key names, which is stale from now on. A connection is in the set still: [`Member::release`].
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let state =
-            self.slots.get_mut(key)?.member().map(|(member, _)| (member.state(), member.active_index()));
+        let limits = &mut self.limits;
+        let state = self.slots.get_mut(key)?.member().map(|(member, _)| {
+            limits.give_up(member.ticket());
+            (member.state(), member.active_index())
+        });
         let occupant = self.slots.remove(key)?;
         match state {
             Some((State::Active, index)) => self.leave(index),
@@ -216,11 +225,12 @@ where
         self.round = self.round.wrapping_add(1);
         planted!(RoundUnfair => self.active.start_over());
         if let Some(now_ns) = now_ns {
-            self.limits.begin_round(now_ns, self.active.turn());
+            self.limits.begin_round(now_ns);
         }
+        let count = self.active.len();
         let looked = self.look_at_active(set, now_ns, reports);
         if now_ns.is_some() {
-            self.limits.end_round(looked);
+            self.limits.end_round(looked, count);
         }
     }
 
@@ -361,6 +371,7 @@ where
         let Some((_, occupant)) = self.slots.at_mut(slot) else { return };
         let Some((member, _)) = occupant.member() else { return };
         let (index, due_ns) = (member.active_index(), member.due_ns());
+        self.limits.give_up(member.ticket());
         self.armed += u32::from(member.is_armed());
         self.due.set(slot, due_ns);
         self.leave(index);

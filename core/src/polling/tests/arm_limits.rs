@@ -1,8 +1,10 @@
 //! Arming in rounds: quiet, rate and turns.
 
+use std::vec;
 use std::vec::Vec;
 
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
+use super::super::{PollerClock, Reports};
 use super::fake::{Events, Fakes, MS, fake, look_often, round, rounds, rounds_with};
 
 /// Rounds of many busy connections take long, and one that is used again and again would seem quiet by the time alone.
@@ -200,33 +202,165 @@ fn parts_of_any_length_leave_each_its_turn() {
     assert_eq!(rounds.armed_count(), 50);
 }
 
-/// Parts do not use less of the rate than whole rounds.
+/// One that is woken again soon after each arming does not take the turn of others, wherever it comes to be in the list: some are, some always have a message, and one was in use before.
 #[test]
-fn rounds_without_room_for_all_arm_at_the_rate() {
-    let (mut rounds, mut set, keys) = rounds_with(10_000, 0);
-    for (index, key) in keys.iter().enumerate() {
-        fake(&mut rounds, *key).has_message = index % 500 == 499;
+fn those_that_come_back_do_not_starve_others() {
+    let (mut rounds, mut set, keys) = rounds_with(4, 0);
+    let mut wakes_at = [0; 4];
+    fake(&mut rounds, keys[1]).has_message = true;
+    for number in 1..=2000_u64 {
+        let now_ns = 1000 * MS + number * ARMING_NS / 4;
+        fake(&mut rounds, keys[3]).has_message = number <= 1000;
+        for index in [0, 2] {
+            if wakes_at[index] == number {
+                rounds.wake(Fakes::number(keys[index]), &mut set, now_ns);
+            }
+        }
+        round(&mut rounds, &mut set, now_ns, 100);
+        for index in [0, 2] {
+            if fake(&mut rounds, keys[index]).is_armed && wakes_at[index] <= number {
+                wakes_at[index] = number + 2;
+            }
+        }
     }
-    for number in 1..=40 {
-        round(&mut rounds, &mut set, number * 64 * ARMING_NS, 3);
-        let armed = u64::from(rounds.armed_count());
-        // One that ends before it comes to those whose turn it is leaves the rate to the next.
-        let at_rate = BURST + (number - 1) * 64;
-        assert!((at_rate.saturating_sub(64)..=at_rate).contains(&armed), "{armed} after {number} rounds");
+    assert!(fake(&mut rounds, keys[3]).is_armed);
+}
+
+/// All but one refuse, in parts of the list that are not always the same.
+#[test]
+fn those_that_refuse_do_not_starve_one_in_parts() {
+    let (mut rounds, mut set, keys) = rounds_with(14, 0);
+    for (index, key) in keys.iter().enumerate() {
+        let end = fake(&mut rounds, *key);
+        end.has_message = [0, 2, 5, 6, 12].contains(&index);
+        end.refuses_to_arm = [1, 3, 7, 8, 9, 10, 11, 13].contains(&index);
+    }
+    for number in 1..=2000 {
+        round(&mut rounds, &mut set, number * (ARMING_NS / 8), 5);
+    }
+    assert!(fake(&mut rounds, keys[4]).is_armed);
+}
+
+/// Random lists, rooms, distances, refusals and wake-ups: each that stays quiet is armed, and the rate holds.
+#[test]
+fn each_quiet_one_is_armed_in_any_rounds() {
+    let mut random = 1_u64;
+    let mut below = move |limit: u32| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as u32 % limit
+    };
+    for case in 0..500 {
+        let count = 2 + below(20) as usize;
+        let (mut rounds, mut set, keys) = rounds_with(count, 0);
+        let (room, apart_ns) =
+            (3 + below(8) as usize, ARMING_NS / u64::from(1 + below(8)) + u64::from(below(1000)));
+        // 0 stays quiet, 1 always has a message, 2 refuses, 3 and more come back after so many rounds.
+        let kinds: Vec<u64> = (0..count).map(|_| u64::from(below(7))).collect();
+        let mut wakes_at = vec![0; count];
+        for (key, kind) in keys.iter().zip(&kinds) {
+            let end = fake(&mut rounds, *key);
+            (end.has_message, end.refuses_to_arm) = (*kind == 1, *kind == 2);
+        }
+        let mut requests = 0;
+        for number in 1..=3000_u64 {
+            let now_ns = 1000 * MS + number * apart_ns;
+            for index in 0..count {
+                let is_armed = fake(&mut rounds, keys[index]).is_armed;
+                if kinds[index] > 2 && is_armed && wakes_at[index] == 0 {
+                    wakes_at[index] = number + kinds[index] - 2;
+                } else if wakes_at[index] == number {
+                    wakes_at[index] = 0;
+                    rounds.wake(Fakes::number(keys[index]), &mut set, now_ns);
+                }
+            }
+            // Some have a message now and then.
+            for index in (0..count).filter(|index| kinds[*index] > 4) {
+                fake(&mut rounds, keys[index]).has_message = number < 2900 && below(16) == 0;
+            }
+            round(&mut rounds, &mut set, now_ns, room);
+            assert!(rounds.waiting() <= rounds.active_count(), "case {case}: tickets that nobody has");
+            requests = keys.iter().map(|key| u64::from(fake(&mut rounds, *key).requests)).sum();
+            let most = BURST + number * apart_ns / ARMING_NS;
+            assert!(requests <= most, "case {case}: {requests} attempts in {number} rounds, {most} allowed");
+        }
+        for (index, key) in keys.iter().enumerate().filter(|(index, _)| kinds[*index] == 0) {
+            assert!(
+                fake(&mut rounds, *key).is_armed,
+                "case {case}: {index} of {kinds:?}, room {room}, {apart_ns} ns"
+            );
+        }
+        assert!(requests > 0 || kinds.iter().all(|kind| *kind == 1));
+        // Those that were removed wait for nothing.
+        for (taken, key) in keys.iter().enumerate() {
+            let waiting = rounds.waiting();
+            assert!(waiting as usize <= count - taken, "case {case}: {waiting} wait, of {}", count - taken);
+            rounds.remove(*key).unwrap();
+        }
+        assert_eq!(rounds.waiting(), 0);
     }
 }
 
-/// A whole round comes to those whose turn it is after others were armed. They are the next ones, and then all is as before.
+/// A connection that moves again, or is armed otherwise, waits no more.
 #[test]
-fn parts_arm_at_the_rate_after_a_whole_round() {
+fn only_a_quiet_one_waits_for_its_turn() {
+    let (mut rounds, mut set, keys) = rounds_with(20, 0);
+    round(&mut rounds, &mut set, 1000 * MS, 100);
+    let burst = u32::try_from(BURST).unwrap();
+    assert_eq!((rounds.armed_count(), rounds.waiting()), (burst, 20 - burst));
+    let active: Vec<_> = keys.iter().filter(|key| !fake(&mut rounds, **key).is_armed).collect();
+    fake(&mut rounds, *active[0]).has_message = true;
+    fake(&mut rounds, *active[1]).has_ended = true;
+    round(&mut rounds, &mut set, 1000 * MS, 100);
+    assert_eq!(rounds.waiting(), 20 - burst - 2);
+    rounds.remove(*active[2]).unwrap();
+    assert_eq!(rounds.waiting(), 20 - burst - 3);
+    rounds.arm_all(&mut set, 1000 * MS);
+    assert_eq!(rounds.waiting(), 0);
+}
+
+/// Parts of the list, each with more that are quiet than the rate allows.
+#[test]
+fn parts_arm_all_within_the_rate() {
     let (mut rounds, mut set, keys) = rounds_with(10_000, 0);
     for (index, key) in keys.iter().enumerate() {
         fake(&mut rounds, *key).has_message = index % 500 == 499;
     }
-    let mut armed = Vec::new();
-    for number in 1..=60 {
-        round(&mut rounds, &mut set, number * 64 * ARMING_NS, if number == 5 { 100 } else { 3 });
-        armed.push(rounds.armed_count());
+    for number in 1..=500 {
+        round(&mut rounds, &mut set, number * 64 * ARMING_NS, 3);
+        assert!(u64::from(rounds.armed_count()) <= BURST + (number - 1) * 64, "after {number} rounds");
     }
-    assert!(armed[59] - armed[29] >= 26 * 64, "{armed:?}");
+    assert_eq!(rounds.armed_count(), 10_000 - 20);
+}
+
+/// Calls in a row with room for a part, of which one in four looks at the clock, and one connection that is quiet.
+#[test]
+fn one_is_looked_at_with_the_time_in_rounds_that_repeat() {
+    for (quiet, phase) in (0..13).flat_map(|quiet| (0..4).map(move |phase| (quiet, phase))) {
+        let (mut rounds, mut set, keys) = rounds_with(13, 0);
+        let mut clock = PollerClock::new(0);
+        for call in 1..=400_u64 {
+            for (index, key) in keys.iter().enumerate() {
+                fake(&mut rounds, *key).has_message = index != quiet || call <= 100 + phase;
+            }
+            let now_ns = 1000 * MS + call * 1000;
+            let at_call = clock.begin_call();
+            if clock.begin_round(rounds.active_count()) || at_call {
+                clock.note(now_ns);
+            }
+            // The phase of the rounds.
+            let room = if call <= 100 {
+                100
+            } else if call <= 100 + phase {
+                2
+            } else {
+                4
+            };
+            let mut events = Events(Vec::new(), room);
+            rounds.round(&mut set, clock.fresh_ns(), &mut events);
+            if !events.has_room() {
+                clock.note_full();
+            }
+        }
+        assert_eq!(rounds.armed_count(), 1, "{quiet} is quiet, phase {phase}");
+    }
 }

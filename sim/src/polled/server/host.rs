@@ -37,6 +37,10 @@ impl CallHost for Host<'_> {
         !self.server.events.reports.is_empty()
     }
 
+    fn is_full(&self) -> bool {
+        !self.server.events.has_room()
+    }
+
     fn is_interrupted(&self) -> bool {
         false
     }
