@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// A client makes the listener due. Attempts in the pause would make it longer.
+    /// A client makes the listener due, and nothing is tried before the pause is over.
     #[test]
     fn a_client_does_not_end_the_pause_for_lack_of_descriptors() {
         let (mut poller, listener, path) = listening();

@@ -89,7 +89,7 @@ impl Listening {
         if lacks {
             // A peer that fails so often holds up no other one that has begun.
             let most_ns = if self.acceptor.has_begun() { now_ns.saturating_add(LACK_NS) } else { u64::MAX };
-            self.due_ns = self.retries.next_ns(now_ns).min(most_ns);
+            self.due_ns = self.retries.next_ns(now_ns).min(most_ns).max(self.lacks_until_ns);
             return accepted;
         }
         let has_moved = !matches!(accepted, Ok(None));
@@ -113,9 +113,9 @@ impl Listening {
         accepted
     }
 
-    /// Returns when a listener is to be looked at that is not woken by clients: after the pause for lack of something, if there is one.
+    /// Returns when a listener is to be looked at that is not woken by clients: in a pause for lack of something at its end, since nothing is tried before.
     pub(crate) fn look_at_ns(&self, now_ns: u64) -> u64 {
-        if self.lacks(now_ns) { self.lacks_until_ns.min(self.due_ns) } else { self.due_ns }
+        if self.lacks(now_ns) { self.lacks_until_ns } else { self.due_ns }
     }
 
     /// Returns true while nothing is tried, since something was lacking a moment ago.
@@ -123,10 +123,10 @@ impl Listening {
         now_ns < self.lacks_until_ns
     }
 
-    /// Begins a pause, as after an attempt that failed for lack of something.
+    /// Begins a pause, as after an attempt that failed for lack of something. What was due before is not tried in it.
     #[cfg(test)]
     pub(crate) const fn lack_until(&mut self, until_ns: u64) {
-        (self.lacks_until_ns, self.due_ns) = (until_ns, u64::MAX);
+        (self.lacks_until_ns, self.due_ns) = (until_ns, until_ns / 2);
     }
 
     /// Keeps the error of a client that did not become a connection.

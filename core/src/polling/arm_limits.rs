@@ -27,8 +27,9 @@ pub(super) struct ArmLimits {
     turns: Turns,
 }
 
-/// Turns of connections to be armed: one that has to wait gets a ticket of this generation. While somebody has an older one, nobody else is armed; then the next generation begins. So each waits for those only that waited
-/// already, wherever they are in the list, and wherever rounds begin and end.
+/// Turns of connections to be armed: one that has to wait gets a ticket of this generation. While somebody has an older one, nobody else is armed; the next generation begins with the round after that. So each waits for
+/// those that waited already, and at most a round for others, wherever they are in the list, and wherever rounds begin and end, if each is looked at in rounds that know the time: a call after one without room for all is
+/// such a round.
 #[derive(Debug)]
 struct Turns {
     generation: u64,
