@@ -4,8 +4,8 @@ use std::vec;
 use std::vec::Vec;
 
 use super::super::arm_limits::{ARMING_NS, BURST, QUIET_LOOKS};
-use super::super::{PollerClock, Reports};
-use super::fake::{Events, Fakes, MS, fake, look_often, round, rounds, rounds_with};
+use super::super::{Key, PollerClock, Reports};
+use super::fake::{Events, FakeSet, Fakes, MS, fake, look_often, round, rounds, rounds_with};
 
 /// Rounds of many busy connections take long, and one that is used again and again would seem quiet by the time alone.
 #[test]
@@ -130,18 +130,24 @@ fn those_that_come_back_wait_until_all_had_their_turn() {
     assert_eq!(quiet, 180);
 }
 
+/// Makes a hundred, of which four have a message: a round with room for two ends with one half of the list. Those that `refuses` says cannot be armed.
+fn in_halves(refuses: impl Fn(usize) -> bool) -> (Fakes, FakeSet, Vec<Key>) {
+    let (mut rounds, set, keys) = rounds_with(100, 0);
+    for (index, key) in keys.iter().enumerate() {
+        let end = fake(&mut rounds, *key);
+        end.has_message = [24, 49, 74, 99].contains(&index);
+        end.refuses_to_arm = refuses(index);
+    }
+    (rounds, set, keys)
+}
+
 /// Rounds that end for lack of room go through the list all the same: those that refuse are before the others. With rounds that are half as far apart, the rate has nothing for every second one.
 #[test]
 fn rounds_without_room_for_all_leave_each_its_turn() {
     for (first_refuses, apart_ns) in
         [(true, ARMING_NS), (false, ARMING_NS), (true, ARMING_NS / 2), (false, ARMING_NS / 2)]
     {
-        let (mut rounds, mut set, keys) = rounds_with(100, 0);
-        for (index, key) in keys.iter().enumerate() {
-            let end = fake(&mut rounds, *key);
-            end.has_message = [24, 49, 74, 99].contains(&index);
-            end.refuses_to_arm = (index < 50) == first_refuses;
-        }
+        let (mut rounds, mut set, _) = in_halves(|index| (index < 50) == first_refuses);
         for number in 1..=1000 {
             round(&mut rounds, &mut set, number * apart_ns, 3);
         }
@@ -152,12 +158,7 @@ fn rounds_without_room_for_all_leave_each_its_turn() {
 /// Those whose turn it is are looked at in rounds that do not know the time.
 #[test]
 fn a_turn_is_given_up_if_no_round_with_a_time_comes_there() {
-    let (mut rounds, mut set, keys) = rounds_with(100, 0);
-    for (index, key) in keys.iter().enumerate() {
-        let end = fake(&mut rounds, *key);
-        end.has_message = [24, 49, 74, 99].contains(&index);
-        end.refuses_to_arm = index >= 50;
-    }
+    let (mut rounds, mut set, _) = in_halves(|index| index >= 50);
     let mut events = Events(Vec::new(), 3);
     rounds.round(&mut set, None, &mut events);
     // One with the time, and then every second one, which comes to half of those that do not refuse.
@@ -173,12 +174,7 @@ fn a_turn_is_given_up_if_no_round_with_a_time_comes_there() {
 /// In each of two parts of the list the first ones refuse, and take what the rate gives.
 #[test]
 fn the_turn_goes_on_from_part_to_part() {
-    let (mut rounds, mut set, keys) = rounds_with(100, 0);
-    for (index, key) in keys.iter().enumerate() {
-        let end = fake(&mut rounds, *key);
-        end.has_message = [24, 49, 74, 99].contains(&index);
-        end.refuses_to_arm = index % 50 < 20;
-    }
+    let (mut rounds, mut set, _) = in_halves(|index| index % 50 < 20);
     for number in 1..=10_000 {
         round(&mut rounds, &mut set, number * ARMING_NS, 3);
     }
